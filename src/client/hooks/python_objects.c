@@ -60,7 +60,9 @@ _Static_assert(sizeof(struct functions) == N_WORDS * 8, "words");
 
 enum domain { RAW, MEM, OBJ, N_DOMAINS };
 
-static struct functions real; /* written before any word leads to us, and then kept */
+/* Written before any word leads to us, and then kept as long as it is mapped: whoever saved ours may put functions on
+ * top of them at any time, and these must never become what ours call. */
+static struct functions real;
 
 HW_HIDDEN _Atomic uint32_t hw_python_objects_rest, hw_python_objects_generation;
 
@@ -186,7 +188,7 @@ struct table {
 };
 
 static struct {
-    uint64_t runtime;       /* of the interpreter whose table has our words; 0 = none */
+    uint64_t runtime;       /* of the interpreter whose table has our words, or had; 0 = none */
     uint64_t at[N_DOMAINS]; /* where */
     uint32_t generation;    /* of the session that has `state` */
     uint32_t n_tries;       /* while it was not ready */
@@ -384,11 +386,12 @@ static bool exchange_both(const struct hw_python_place *at, const struct table *
 static HW_COLD enum hw_ring_objects put_ours(const struct hw_python_place *at, struct table *t)
 {
     bool is_other = real.malloc && memcmp(t->words[OBJ], &real, sizeof real) != 0;
-    if (is_other && placed.runtime && hw_sys_readable(placed.runtime))
-        return HW_RING_OBJECTS_UNKNOWN; /* a second interpreter */
+    if (is_other && hw_sys_readable(words_of(&real)[1] & ~7ull))
+        return HW_RING_OBJECTS_UNKNOWN; /* a second interpreter, or a hook that may call ours */
     if ((t->at[MEM] == 0 && !find_in_data(&hw_control.python_objects, t)) || !make_heap())
         return HW_RING_OBJECTS_UNKNOWN;
-    memcpy(&real, t->words[OBJ], sizeof real);
+    if (is_other || !real.malloc)
+        memcpy(&real, t->words[OBJ], sizeof real);
     atomic_thread_fence(memory_order_seq_cst);
     if (!exchange_both(at, t))
         return HW_RING_OBJECTS_UNKNOWN;
@@ -490,9 +493,8 @@ void hw_python_objects_remove(void)
     uint64_t words[N_WORDS];
     if (placed.runtime == 0 || !read_at(placed.at[MEM], words) || !read_at(placed.at[OBJ], words))
         return;
-    bool mem = exchange(placed.at[MEM], &ours, &real), obj = exchange(placed.at[OBJ], &ours, &real);
-    if (mem && obj)
-        placed.runtime = 0;
+    (void)exchange(placed.at[MEM], &ours, &real);
+    (void)exchange(placed.at[OBJ], &ours, &real);
 }
 
 #endif

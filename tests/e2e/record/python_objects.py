@@ -416,7 +416,70 @@ def replaced(box):
     noted(box, box.path("out.trace"), b"until the program replaced its allocators")
 
 
-CASES = {"replaced": replaced, "start": start, "attached": attached, "tracers": tracers, "allocators": allocators, "forked": forked, "threads": threads,
+HOOKS = r"""
+#include <string.h>
+#include <sys/mman.h>
+struct functions { void *ctx, *malloc, *calloc, *realloc, *free; };
+void PyMem_GetAllocator(int, struct functions *);
+void PyMem_SetAllocator(int, struct functions *);
+static struct { void *ctx; void *(*malloc)(void *, unsigned long); void *(*calloc)(void *, unsigned long, unsigned long);
+                void *(*realloc)(void *, void *, unsigned long); void (*free)(void *, void *); } base;
+static void *m(void *c, unsigned long n) { return base.malloc(base.ctx, n); }
+static void *z(void *c, unsigned long n, unsigned long k) { return base.calloc(base.ctx, n, k); }
+static void *r(void *c, void *p, unsigned long n) { return base.realloc(base.ctx, p, n); }
+static void f(void *c, void *p) { base.free(base.ctx, p); }
+void save(void) { PyMem_GetAllocator(2, (struct functions *)&base); }
+static void *near(char *at, void *to) { /* a jump, as near to the interpreter as its own functions are */
+#if __x86_64__
+    memcpy(at, "\x48\xb8", 2), memcpy(at + 2, &to, 8), memcpy(at + 10, "\xff\xe0", 2);
+#else
+    memcpy(at, "\x50\0\0\x58\0\x02\x1f\xd6", 8), memcpy(at + 8, &to, 8);
+#endif
+    return at;
+}
+void put(int has_context) {
+    static char *page;
+    char *hint = (char *)(((unsigned long)PyMem_GetAllocator & ~65535ul) + (100ul << 20));
+    if (!page)
+        page = mmap(hint, 65536, 7, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct functions w = {has_context ? page + 4096 : 0, near(page, m), near(page + 32, z), near(page + 64, r), near(page + 96, f)};
+    __builtin___clear_cache(page, page + 128);
+    PyMem_SetAllocator(1, &w);
+    PyMem_SetAllocator(2, &w);
+}
+"""
+
+
+def hook(box, python):
+    """The program with an extension that saves the allocators, and sets its own on top of what it saved."""
+    hw.need("cc")
+    (box.dir / "hook.c").write_text(HOOKS)
+    hw.equal(box.run(["cc", "-shared", "-fPIC", "-o", "hook.so", "hook.c"]).returncode, 0, "hook.c compiles")
+    t = Talk(box, python)
+    t.ask("threads.append(__import__('ctypes').PyDLL('./hook.so'))")
+    return t
+
+
+def saved(box):
+    """Functions that were saved while ours were there, and set after a detach: attached again, nothing calls itself."""
+    for i, python in enumerate(interpreters()):
+        t = hook(box, python)
+        a = attach(box, t, f"{i}.first.trace")
+        t.ask("joined()")
+        t.ask("threads[0].save()")
+        ended(a, signal.SIGINT)
+        hw.equal(t.ask("is_ours()"), "False", "after the detach")
+        t.ask("threads[0].put(0)")
+        a = attach(box, t, f"{i}.second.trace")
+        t.ask("[len('x' * 50000) for i in range(1000)] and None")
+        hw.equal(t.ask("fill(50)"), "None", "objects through the hook and ours")
+        ended(a, signal.SIGINT)
+        hw.equal(t.ask("1 + 1"), "2", "the program lives")
+        t.kill()
+        noted(box, box.path(f"{i}.second.trace"), b"not as expected")
+
+
+CASES = {"saved": saved, "replaced": replaced, "start": start, "attached": attached, "tracers": tracers, "allocators": allocators, "forked": forked, "threads": threads,
          "embedded": embedded, "subinterpreter": subinterpreter}
 
 if __name__ == "__main__":
