@@ -23,6 +23,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/uio.h>
 
 #include "client/hooks/heaps.h"
 #include "client/hooks/sample_due.h"
@@ -42,6 +43,7 @@
 #define SMALL          HW_PYTHON_SMALL
 #define NEAR           (1ull << 28)
 #define MAX_DATA       (64ull << 20)
+#define CHUNK          4096u
 #define TYPE_NAME_AT   24u
 #define REST_SETTLED   1023u
 #define REST_UNSETTLED 15u
@@ -264,24 +266,44 @@ static __attribute__((noipa)) bool read_by_call(const struct hw_python_objects_p
     return true;
 }
 
+/* Words from there on, at most n: -1, the first page cannot be read; less, what follows cannot. Pages may have been taken
+ * from the program, or go just now: the kernel copies, so that is an error and not a signal. */
+static long copy_words(uint64_t at, uint64_t *to, uint32_t n)
+{
+    uint64_t end = at + n * 8ull, edge = (at | (CHUNK - 1)) + 1;
+    struct iovec here = {to, n * 8ull};
+    struct iovec there[] = {{(void *)(uintptr_t)at, (edge < end ? edge : end) - at},
+                            {(void *)(uintptr_t)edge, edge < end ? end - edge : 0}};
+    long pid = hw_kernel(SYS_getpid);
+    long got = hw_kernel(SYS_process_vm_readv, pid, &here, 1, there, edge < end ? 2 : 1, 0);
+    return got < 0 ? -1 : got / 8;
+}
+
 /* The two variables that contain these words. */
 static HW_COLD bool find_in_data(const struct hw_python_objects_place *o, struct table *t)
 {
+    static uint64_t words[CHUNK / 8 + N_WORDS]; /* one thread at a time */
     uint64_t lo = atomic_load_explicit(&o->data_lo, memory_order_relaxed);
-    uint64_t hi = atomic_load_explicit(&o->data_hi, memory_order_relaxed);
+    uint64_t hi = atomic_load_explicit(&o->data_hi, memory_order_relaxed) & ~7ull;
     const uint64_t *w = t->words[OBJ];
     uint32_t n = 0;
-    if (lo % 8 || hi - lo > MAX_DATA || hi - lo < sizeof real || !hw_sys_readable(lo) ||
-        !hw_sys_readable((hi - 8) & ~7ull))
+    if (lo % 8 || hi - lo > MAX_DATA || hi - lo < sizeof real)
         return false;
-    for (uint64_t at = lo + 8; at + sizeof real <= hi; at += 8) {
-        const uint64_t *p = (const uint64_t *)(uintptr_t)at;
-        bool is_copy = p[-1] == 'm' || p[-1] == 'o' || p[-1] == 'r';
-        if (p[1] != w[1] || is_copy || memcmp(p, w, sizeof real) != 0)
-            continue;
-        if (n == 2)
-            return false;
-        t->at[n++ ? OBJ : MEM] = at; /* which is which makes no difference */
+    for (uint64_t at = lo, next; at < hi; at = next) {
+        next = (at | (CHUNK - 1)) + 1;
+        uint64_t end = next + sizeof real < hi ? next + sizeof real : hi;
+        long n_words = copy_words(at, words, (uint32_t)((end - at) / 8));
+        if (n_words < 0 && errno != EFAULT)
+            return false; /* a filter of system calls */
+        for (long i = 1; i + (long)N_WORDS <= n_words; i++) {
+            const uint64_t *p = words + i;
+            bool is_copy = p[-1] == 'm' || p[-1] == 'o' || p[-1] == 'r';
+            if (p[1] != w[1] || is_copy || memcmp(p, w, sizeof real) != 0)
+                continue;
+            if (n == 2)
+                return false;
+            t->at[n++ ? OBJ : MEM] = at + (uint64_t)i * 8; /* which is which makes no difference */
+        }
     }
     return n == 2;
 }

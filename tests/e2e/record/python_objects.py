@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The heap python.alloc: Python's objects by function and line, against tracemalloc in the same process."""
+import glob
 import json
 import os
 import pathlib
@@ -366,6 +367,31 @@ def embedded(box):
     compare(box, r.trace, told)
 
 
+GUARD = r"""
+#include <sys/mman.h>
+static char data[5 << 16] __attribute__((aligned(1 << 16))) = {1}; /* of a program that guards its own pool */
+__attribute__((constructor)) static void guard(void) { mprotect(data + (2 << 16), 1 << 16, PROT_NONE); }
+"""
+
+
+def guarded(box):
+    """3.11 as a part of a program, whose variables are searched for the table: some of its pages must not be read."""
+    hw.need("cc", "python3.11-config")
+    archives = glob.glob("/usr/lib/*/libpython3.11.a")
+    if not archives:
+        raise hw.Skip("no libpython3.11.a")
+    prepared(box)
+    (box.dir / "app.py").write_text("def fill_one():\n    return [str(i) * 20 for i in range(1000)]\nkeep = fill_one()\nimport os\nos._exit(7)\n")
+    (box.dir / "embed.c").write_text(EMBED + GUARD)
+    exe = box.path("embed")
+    line = ["cc", "-no-pie", "-o", exe, "embed.c", "-I/usr/include/python3.11", "-rdynamic", archives[0], "-lexpat", "-lz", "-lm", "-ldl"]
+    if box.run(line, check=None).returncode:
+        raise hw.Skip("libpython3.11.a cannot be linked")
+    hw.equal(box.run([exe, "app.py"], check=7).returncode, 7, "alone")
+    r = hw.record(box, [exe, "app.py"], trace="embed.trace", check=7)
+    hw.true(live(box, r.trace, HEAP), "no objects")
+
+
 SUB = r"""
 try:
     import _xxsubinterpreters as sub
@@ -479,7 +505,7 @@ def saved(box):
         noted(box, box.path(f"{i}.second.trace"), b"not as expected")
 
 
-CASES = {"saved": saved, "replaced": replaced, "start": start, "attached": attached, "tracers": tracers, "allocators": allocators, "forked": forked, "threads": threads,
+CASES = {"saved": saved, "guarded": guarded, "replaced": replaced, "start": start, "attached": attached, "tracers": tracers, "allocators": allocators, "forked": forked, "threads": threads,
          "embedded": embedded, "subinterpreter": subinterpreter}
 
 if __name__ == "__main__":
