@@ -45,8 +45,10 @@
 #define MAX_DATA       (64ull << 20)
 #define CHUNK          4096u
 #define TYPE_NAME_AT   24u
-#define REST_SETTLED   1023u
+#define REST_SETTLED   127u
 #define REST_UNSETTLED 15u
+#define REST_IN_DOUBT  63u
+#define MAX_HOOKS      4u
 #define EARLY_TRIES    64u
 
 /* PyMemAllocatorEx */
@@ -66,6 +68,8 @@ enum domain { RAW, MEM, OBJ, N_DOMAINS };
  * top of them at any time, and these must never become what ours call. */
 static struct functions real;
 
+static _Atomic bool is_called; /* one of the slow ones since it was last asked */
+
 HW_HIDDEN _Atomic uint32_t hw_python_objects_rest, hw_python_objects_generation;
 
 /* ---- the hooks ---- */
@@ -74,6 +78,7 @@ static void record(void *p, size_t n, uint64_t weight, uint32_t flags,
                    const struct hw_call_site *site)
 {
     uint32_t heap = atomic_load_explicit(&hw_python_heap, memory_order_relaxed);
+    atomic_store_explicit(&is_called, true, memory_order_relaxed);
     if (p && weight != HW_NOT_SAMPLED)
         (void)hw_record_alloc(&(struct hw_event){.id = (uint64_t)(uintptr_t)p,
                                                  .size = n,
@@ -134,6 +139,7 @@ static __attribute__((noinline)) void *slow_realloc(void *ctx, void *p, size_t n
 
 static __attribute__((noinline)) void slow_free(void *ctx, void *p)
 {
+    atomic_store_explicit(&is_called, true, memory_order_relaxed);
     hw_report_free(atomic_load_explicit(&hw_python_heap, memory_order_relaxed),
                    (uint64_t)(uintptr_t)p);
     real.free(ctx, p);
@@ -195,6 +201,7 @@ static struct {
     uint32_t generation;    /* of the session that has `state` */
     uint32_t n_tries;       /* while it was not ready */
     enum hw_ring_objects state;
+    bool is_in_doubt; /* others' functions are there, and whether they call ours is not known */
 } placed;
 
 static const uint64_t *words_of(const struct functions *f)
@@ -408,8 +415,9 @@ static bool exchange_both(const struct hw_python_place *at, const struct table *
 static HW_COLD enum hw_ring_objects put_ours(const struct hw_python_place *at, struct table *t)
 {
     bool is_other = real.malloc && memcmp(t->words[OBJ], &real, sizeof real) != 0;
-    if (is_other && hw_sys_readable(words_of(&real)[1] & ~7ull))
-        return HW_RING_OBJECTS_UNKNOWN; /* a second interpreter, or a hook that may call ours */
+    bool is_second = placed.runtime != atomic_load_explicit(&at->runtime, memory_order_relaxed);
+    if (is_other && hw_sys_readable(words_of(&real)[1] & ~7ull)) /* a hook may call ours */
+        return is_second ? HW_RING_OBJECTS_UNKNOWN : HW_RING_OBJECTS_OTHERS;
     if ((t->at[MEM] == 0 && !find_in_data(&hw_control.python_objects, t)) || !make_heap())
         return HW_RING_OBJECTS_UNKNOWN;
     if (is_other || !real.malloc)
@@ -422,14 +430,40 @@ static HW_COLD enum hw_ring_objects put_ours(const struct hw_python_place *at, s
     return HW_RING_OBJECTS_PLACED;
 }
 
-/* The table has our words, or had them. With other ones and a context, as tracemalloc's have, those call us. */
+/* Do functions with this context call ours? tracemalloc's and others' have the functions below them there, the debug hooks'
+ * behind a letter. */
+static bool leads_to_ours(uint64_t context)
+{
+    for (uint32_t i = 0; i < MAX_HOOKS && context % 8 == 0 && context > CHUNK; i++) {
+        uint64_t w[N_WORDS + 1] = {0};
+        if (copy_words(context, w, N_WORDS + 1) < N_WORDS)
+            return false;
+        if (has_functions(w, &ours) || has_functions(w + 1, &ours))
+            return true;
+        context = w[0] > UINT8_MAX ? w[0] : w[1];
+    }
+    return false;
+}
+
+/* The table has our words, or others' on top of them. */
 static bool is_placed(const struct hw_python_place *at)
 {
     uint64_t mem[N_WORDS], obj[N_WORDS];
     if (placed.runtime != atomic_load_explicit(&at->runtime, memory_order_relaxed) ||
         !read_at(placed.at[MEM], mem) || !read_at(placed.at[OBJ], obj))
         return false;
-    return (has_functions(mem, &ours) && has_functions(obj, &ours)) || (mem[0] && obj[0]);
+    bool was_in_doubt = placed.is_in_doubt;
+    placed.is_in_doubt = false;
+    if (has_functions(mem, &ours) && has_functions(obj, &ours))
+        return true;
+    if (memcmp(mem, &real, sizeof real) == 0 || memcmp(obj, &real, sizeof real) == 0)
+        return false;
+    if (leads_to_ours(mem[0]) && leads_to_ours(obj[0]))
+        return true;
+    bool called = atomic_exchange_explicit(&is_called, false, memory_order_relaxed);
+    bool is_first = placed.state == HW_RING_OBJECTS_PLACED && !was_in_doubt;
+    placed.is_in_doubt = is_first || called;
+    return placed.is_in_doubt;
 }
 
 static enum hw_ring_objects state_now(const struct hw_python_place *at)
@@ -480,6 +514,8 @@ static HW_COLD void place(void)
         placed.generation = generation;
         placed.state = HW_RING_OBJECTS_NONE;
         placed.n_tries = 0;
+        placed.is_in_doubt = false;
+        atomic_store_explicit(&is_called, false, memory_order_relaxed);
     }
     if (generation != 0 && placed.state != HW_RING_OBJECTS_LOST &&
         placed.state != HW_RING_OBJECTS_UNKNOWN) {
@@ -491,6 +527,8 @@ static HW_COLD void place(void)
             rest = placed.n_tries++ < EARLY_TRIES ? 0 : REST_UNSETTLED;
         else if (state == HW_RING_OBJECTS_OTHERS)
             rest = REST_UNSETTLED;
+        else if (state == HW_RING_OBJECTS_PLACED && placed.is_in_doubt)
+            rest = REST_IN_DOUBT;
     }
     atomic_store_explicit(&hw_python_objects_rest, rest, memory_order_relaxed);
     atomic_store_explicit(&hw_python_objects_generation, now, memory_order_relaxed);

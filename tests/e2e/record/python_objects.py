@@ -487,8 +487,10 @@ def hook(box, python):
 
 
 def saved(box):
-    """Functions that were saved while ours were there, and set after a detach: attached again, nothing calls itself."""
+    """Functions that were saved while ours were there, and set after a detach: attached again, nothing calls itself. They call
+    ours, so that all is seen."""
     for i, python in enumerate(interpreters()):
+        told = counted(box, python, "run", 200)
         t = hook(box, python)
         a = attach(box, t, f"{i}.first.trace")
         t.ask("joined()")
@@ -498,14 +500,42 @@ def saved(box):
         t.ask("threads[0].put(0)")
         a = attach(box, t, f"{i}.second.trace")
         t.ask("[len('x' * 50000) for i in range(1000)] and None")
-        hw.equal(t.ask("fill(50)"), "None", "objects through the hook and ours")
+        hw.equal(t.ask("fill(200)"), "None", "objects through the hook and ours")
         ended(a, signal.SIGINT)
         hw.equal(t.ask("1 + 1"), "2", "the program lives")
         t.kill()
-        noted(box, box.path(f"{i}.second.trace"), b"not as expected")
+        compare(box, box.path(f"{i}.second.trace"), told, heap=HEAP)
+        hw.true(b"not recorded" not in box.run([hw.tool("heapwise"), "report", box.path(f"{i}.second.trace")]).stdout, "a note")
 
 
-CASES = {"saved": saved, "guarded": guarded, "replaced": replaced, "start": start, "attached": attached, "tracers": tracers, "allocators": allocators, "forked": forked, "threads": threads,
+def bypassed(box):
+    """Functions with a context over the interpreter's own, which were saved before ours came: nothing is seen from then on, which
+    is said. The same functions over ours call ours: all is seen."""
+    python = interpreters()[-1]
+    told = counted(box, python, "run", 200)
+    for over_ours in (False, True):
+        t = hook(box, python)
+        trace = f"{over_ours}.trace"
+        if not over_ours:
+            t.ask("threads[0].save()")
+        a = attach(box, t, trace)
+        t.ask("joined()")
+        if over_ours:
+            t.ask("(threads[0].save(), threads[0].put(1)) and None")
+        t.ask("fill(200)")
+        t.ask("threads[0].put(1) and None")
+        t.ask("[str(i) * 20 for i in range(1000)] and [len('x' * 50000 + str(i)) for i in range(1000)] and None")
+        hw.equal(t.ask("fill(50) if not %d else None" % over_ours), "None", "objects")
+        ended(a, signal.SIGINT)
+        t.kill()
+        compare(box, box.path(trace), told, heap=HEAP)
+        if over_ours:
+            hw.true(b"until the program replaced" not in box.run([hw.tool("heapwise"), "report", box.path(trace)]).stdout, "a note")
+        else:
+            noted(box, box.path(trace), b"until the program replaced its allocators")
+
+
+CASES = {"bypassed": bypassed, "saved": saved, "guarded": guarded, "replaced": replaced, "start": start, "attached": attached, "tracers": tracers, "allocators": allocators, "forked": forked, "threads": threads,
          "embedded": embedded, "subinterpreter": subinterpreter}
 
 if __name__ == "__main__":
