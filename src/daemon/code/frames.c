@@ -50,7 +50,10 @@ static bool has_prefix(const char *path, char *const *prefixes, size_t n)
 static bool is_client(const char *path)
 {
     const char *base = strrchr(path, '/');
-    return base && strcmp(base + 1, CLIENT_NAME) == 0;
+    if (!base)
+        return false;
+    base += hw_starts_with(base, "/memfd:") ? strlen("/memfd:") : 1; /* attached */
+    return strcmp(base, CLIENT_NAME) == 0;
 }
 
 static const struct hw_frame_range *find_now(const struct hw_frames *f, uint64_t pc)

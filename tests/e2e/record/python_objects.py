@@ -262,6 +262,9 @@ def attached(box):
             t.ask("keep.pop()")  # freed by the interpreter's own function
             hw.equal(t.ask("fill(20)"), "None", "objects")
             compare(box, box.path(trace), told)
+            ours = ask(box, box.path(trace), "select distinct f.name from stack_profile_frame f join stack_profile_mapping m on "
+                                             "m.id = f.mapping where m.name like '%libheapprofd%'")
+            hw.equal(ours, [], "our own functions in stacks")
         t.kill()
 
 
