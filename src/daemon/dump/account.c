@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "daemon/code/blocking_reader.h"
+#include "daemon/code/blocking_reader_job.h"
 #include "daemon/core.h"
 #include "daemon/dump/go_alloc.h"
 #include "daemon/procfs_packets.h"
@@ -502,8 +503,21 @@ void hw_account_keep(struct hw_target *t, uint64_t now)
     t->account.last = k;
 }
 
+/* One end is one dump of what Go's code allocates, the last that is known. */
+static void leave_go_to_last(struct hw_target *t)
+{
+    const struct hw_account_reading *last = t->account.last;
+    struct hw_account_reading *most = t->account.most;
+    if (!most || !last || !last->memory.heaps_ns || !last->memory.go_alloc ||
+        last->memory.go_alloc->state != HW_GO_PROFILE_KNOWN)
+        return;
+    hw_reading_go_free(most->memory.go_alloc);
+    most->memory.go_alloc = NULL;
+}
+
 int hw_account_last(struct hw_target *t, uint32_t sequence, struct hw_error *err)
 {
+    leave_go_to_last(t);
     const struct hw_account_reading *last = t->account.last, *most = t->account.most;
     int rc = HW_OK;
     if (most && (!last || most->memory.status.vm_rss_kb > last->memory.status.vm_rss_kb))

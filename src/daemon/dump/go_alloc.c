@@ -14,16 +14,26 @@
 
 #include "base/banned.h"
 
+/* What the samples of each stack stand for. */
+struct sums {
+    HW_VEC(struct hw_dump_sample) v;
+    struct hw_map64 rows; /* by callsite */
+};
+
 struct hw_go_alloc {
     struct hw_callsites *cs;
+    struct sums last;          /* in the trace */
     uint64_t key;              /* of them in the trace */
     uint64_t read_ns, last_ns; /* of the reading in the trace (boot time), and of its dump */
     uint64_t n_samples;        /* so far */
     uint32_t said;             /* bits of enum hw_go_profile_state */
 };
 
-/* What the samples of each stack stand for. */
-typedef HW_VEC(struct hw_dump_sample) sums;
+static void sums_done(struct sums *s)
+{
+    hw_vec_done(&s->v);
+    hw_map64_done(&s->rows);
+}
 
 static int new_one(struct hw_session *s, struct hw_go_alloc **out)
 {
@@ -47,6 +57,7 @@ void hw_go_alloc_free(struct hw_session *s, struct hw_go_alloc *g)
     if (s->go_writer)
         hw_profile_forget(s->go_writer, g->key);
     hw_callsites_free(g->cs);
+    sums_done(&g->last);
     free(g);
 }
 
@@ -127,9 +138,8 @@ static void add_site(const struct hw_reading_go_site *site, uint64_t rate, struc
 }
 
 static int sum_up(struct hw_go_alloc *g, const struct hw_reading_go *from, const hw_frame_id *ids,
-                  sums *out)
+                  struct sums *out)
 {
-    struct hw_map64 rows = {0};
     int rc = HW_OK;
     for (size_t i = 0; rc == HW_OK && i < from->sites.n; i++) {
         const struct hw_reading_go_site *site = &from->sites.v[i];
@@ -140,16 +150,62 @@ static int sum_up(struct hw_go_alloc *g, const struct hw_reading_go *from, const
             continue;
         rc = callsite_of(g, from, site, ids, &c);
         if (rc == HW_OK)
-            rc = hw_map64_at(&rows, c.v, &row, &fresh);
+            rc = hw_map64_at(&out->rows, c.v, &row, &fresh);
         if (rc == HW_OK && fresh) {
-            *row = out->n;
-            rc = hw_vec_push(out, ((struct hw_dump_sample){.callsite = c})) < 0 ? HW_ENOMEM : HW_OK;
+            *row = out->v.n;
+            rc = hw_vec_push(&out->v, ((struct hw_dump_sample){.callsite = c})) < 0 ? HW_ENOMEM
+                                                                                    : HW_OK;
         }
         if (rc == HW_OK)
-            add_site(site, from->rate, &out->v[*row]);
+            add_site(site, from->rate, &out->v.v[*row]);
     }
-    hw_map64_done(&rows);
     return rc;
+}
+
+/* Counts never go down in a program, but what is known at the first collection is of before it, and what was read
+ * before it is of that moment. */
+static bool is_older(const struct sums *now, const struct sums *last)
+{
+    for (size_t i = 0; i < last->v.n; i++) {
+        const struct hw_dump_sample *before = &last->v.v[i];
+        uint64_t row;
+        if (!hw_map64_get(&now->rows, before->callsite.v, &row) ||
+            now->v.v[row].alloc_count < before->alloc_count ||
+            now->v.v[row].free_count < before->free_count)
+            return true;
+    }
+    return false;
+}
+
+static uint64_t above(uint64_t before, uint64_t now)
+{
+    return before > now ? before - now : 0;
+}
+
+/* Estimates may, by their rounding, or when the program changes its rate: as much more was allocated as freed then,
+ * and what is live stays what Go's tools show. */
+static void never_less(struct hw_dump_sample *s, const struct hw_dump_sample *before)
+{
+    uint64_t allocated = above(before->self_allocated, s->self_allocated),
+             freed = above(before->self_freed, s->self_freed);
+    uint64_t bytes = allocated > freed ? allocated : freed;
+    double n = fmax(fmax(before->est_alloc_count - s->est_alloc_count,
+                         before->est_free_count - s->est_free_count),
+                    0);
+    s->self_allocated += bytes;
+    s->self_freed += bytes;
+    s->est_alloc_count += n;
+    s->est_free_count += n;
+}
+
+static void follow(struct sums *now, const struct sums *last)
+{
+    for (size_t i = 0; i < last->v.n; i++) {
+        const struct hw_dump_sample *before = &last->v.v[i];
+        uint64_t row;
+        if (hw_map64_get(&now->rows, before->callsite.v, &row))
+            never_less(&now->v.v[row], before);
+    }
 }
 
 /* ---- the dump ---- */
@@ -160,16 +216,17 @@ static uint64_t coarse_of(uint64_t boottime_ns)
     return age < now ? now - age : 1;
 }
 
-static uint64_t samples_of(const sums *all)
+static uint64_t samples_of(const struct sums *all)
 {
     uint64_t n = 0;
-    for (size_t i = 0; i < all->n; i++)
-        n += all->v[i].alloc_count;
+    for (size_t i = 0; i < all->v.n; i++)
+        n += all->v.v[i].alloc_count;
     return n;
 }
 
 static int write_sums(struct hw_session *s, struct hw_go_alloc *g, int32_t pid,
-                      const struct hw_reading_memory *m, const sums *all, struct hw_error *err)
+                      const struct hw_reading_memory *m, const struct sums *all,
+                      struct hw_error *err)
 {
     uint64_t ts = coarse_of(m->heaps_ns);
     struct hw_dump_head head = {.pid = (uint64_t)pid,
@@ -182,8 +239,8 @@ static int write_sums(struct hw_session *s, struct hw_go_alloc *g, int32_t pid,
                                 .all_variances = true,
                                 .heap_samples = samples_of(all)};
     int rc = hw_profile_begin(s->go_writer, &head, g->cs, g->key, err);
-    for (size_t i = 0; rc == HW_OK && i < all->n; i++)
-        rc = hw_profile_sample(s->go_writer, &all->v[i], err);
+    for (size_t i = 0; rc == HW_OK && i < all->v.n; i++)
+        rc = hw_profile_sample(s->go_writer, &all->v.v[i], err);
     if (rc == HW_OK)
         rc = hw_profile_end(s->go_writer, err);
     g->last_ns = head.timestamp_ns;
@@ -202,14 +259,21 @@ static int write_known(struct hw_session *s, struct hw_go_alloc *g, int32_t pid,
 {
     const struct hw_reading_go *from = m->go_alloc;
     hw_autofree hw_frame_id *ids = calloc(from->frames.n + 1, sizeof *ids);
-    sums all = {0};
+    struct sums all = {0};
     int rc = ids ? add_frames(g, from, ids) : HW_ENOMEM;
     if (rc == HW_OK)
         rc = sum_up(g, from, ids, &all);
-    rc = rc < 0 ? hw_fail(err, rc, 0, "Go's allocations of pid %d", pid)
-                : write_sums(s, g, pid, m, &all, err);
-    count(s, g, samples_of(&all));
-    hw_vec_done(&all);
+    if (rc < 0)
+        rc = hw_fail(err, rc, 0, "Go's allocations of pid %d", pid);
+    else if (!is_older(&all, &g->last)) {
+        follow(&all, &g->last);
+        rc = write_sums(s, g, pid, m, &all, err);
+        count(s, g, samples_of(&all));
+        struct sums before = g->last;
+        g->last = all;
+        all = before;
+    }
+    sums_done(&all);
     return rc;
 }
 
@@ -252,7 +316,7 @@ int hw_go_alloc_write(struct hw_session *s, struct hw_go_alloc **of, int32_t pid
         rc = new_one(s, of);
     if (rc < 0)
         return hw_fail(err, rc, 0, "Go's allocations of pid %d", pid);
-    if (m->heaps_ns == (*of)->read_ns) /* it is in the trace */
+    if (m->heaps_ns <= (*of)->read_ns) /* it, or a later one, is in the trace */
         return HW_OK;
     say(s, *of, pid, m->go_alloc);
     return m->go_alloc->state == HW_GO_PROFILE_KNOWN ? write_known(s, *of, pid, m, err) : HW_OK;

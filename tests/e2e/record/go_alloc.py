@@ -79,9 +79,55 @@ func main() {
 """
 
 
-def build(box, name, *options, cgo=False, profiles=True):
+# What is in memory goes up and down.
+GIVES_BACK = r"""
+package main
+
+CGO
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+	PPROF
+	"time"
+)
+
+type builder struct{ keep [][]byte }
+
+func (b *builder) grow(n int) {
+	for i := 0; i < n; i++ {
+		b.keep = append(b.keep, make([]byte, 1<<20))
+		for k := range b.keep[i] {
+			b.keep[i][k] = 1
+		}
+	}
+}
+
+func work() {
+	b := &builder{}
+	for {
+		b.grow(10)
+		time.Sleep(150 * time.Millisecond)
+		b.keep = nil
+		debug.FreeOSMemory()
+		time.Sleep(150 * time.Millisecond)
+	}
+}
+
+func main() {
+	go work()
+	f, _ := os.Create(os.Args[1])
+	WRITE
+	fmt.Println("ready")
+	os.Stdin.Read(make([]byte, 1))
+	f.Close()
+}
+"""
+
+
+def build(box, name, *options, cgo=False, profiles=True, program=PROGRAM):
     hw.need("go", *(["cc"] if cgo else []))
-    text = PROGRAM.replace("CGO", 'import "C"' if cgo else "").replace("PPROF", '"runtime/pprof"' if profiles else "")
+    text = program.replace("CGO", 'import "C"' if cgo else "").replace("PPROF", '"runtime/pprof"' if profiles else "")
     with open(box.path(name + ".go"), "w") as f:
         f.write(text.replace("WRITE", 'pprof.Lookup("heap").WriteTo(f, 0)' if profiles else ""))
     env = {"GO111MODULE": "off", "GOFLAGS": "", "GOCACHE": box.path("cache"), "CGO_ENABLED": "1" if cgo else "0"}
@@ -195,5 +241,21 @@ def off(box):
     hw.true("it takes no samples (runtime.MemProfileRate is 0" in said, said)
 
 
+def one_end(box):
+    """C and Go, of which C has nothing: a recording that ends before the program has one dump of Go's heap, the last, and
+    shows that heap."""
+    program, trace = build(box, "gives", cgo=True, program=GIVES_BACK), box.path("out.trace")
+    p = box.start([hw.tool("heapwise"), "record", "-d", "600ms", "--no-report", "-f", "-o", trace, "--", program, box.path("own.pb")],
+                  stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    for line in p.stderr:
+        if b"The recording is complete" in line:
+            break
+    p.communicate(b"", timeout=hw.CLOCK)
+    hw.sound(trace)
+    r = box.run([hw.tool("heapwise"), "query", trace, "select count(distinct ts) as n from heap_profile_allocation where heap_name = 'go.alloc'"],
+                check=0)
+    hw.equal(r.stdout.split()[1].strip(b'"'), b"1", "dumps")
+
+
 if __name__ == "__main__":
-    hw.main({"static": static, "stripped": stripped, "each": each, "attached": attached, "off": off})
+    hw.main({"static": static, "stripped": stripped, "each": each, "attached": attached, "off": off, "one_end": one_end})
