@@ -11,14 +11,15 @@
 /*
  * Where the parameter list begins: the last '(' outside all brackets that is closed by the text's
  * last ')'. 0 = none. "(anonymous namespace)" and "operator()" are parts of the name, and so is
- * what comes after a space: Ruby's "block (2 levels) in f", "<top (required)>".
+ * what comes after a space: Ruby's "block (2 levels) in f", "<top (required)>". A name that goes on behind
+ * it has it inside: Go's "p.(*T).f", Rust's "<F as FnOnce<()>>::call_once".
  */
 static size_t parameters_at(const char *s, size_t n)
 {
     size_t close = n;
     while (close > 0 && s[close - 1] != ')')
         close--;
-    if (close == 0)
+    if (close == 0 || (close < n && strchr(".>#:", s[close])))
         return 0;
     int depth = 0;
     for (size_t i = close; i-- > 0;) {
