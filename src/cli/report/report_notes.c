@@ -233,8 +233,22 @@ static bool has_heap(const struct hw_report_data *d, const char *name)
     return false;
 }
 
+static bool is_go_instead(const struct hw_report_data *d)
+{
+    const struct hw_process_rows of = hw_series_of(&d->list, d->upid);
+    bool is_behind = false;
+    for (size_t i = 0; i < of.n; i++)
+        is_behind |= hw_series_is_behind(&d->list.v.v[of.v[i]]);
+    return is_behind && d->view.kind == HW_HEAP_OBJECTS;
+}
+
 static void put_runtimes(struct notes *n)
 {
+    if (is_go_instead(n->d))
+        put_note(
+            n, "note", "33",
+            "these figures are of go.alloc, what the program's Go code allocates: malloc's, of "
+            "its C code, are next to nothing beside it (--heap libc.malloc)");
     const char *name = hw_base_name(hw_report_process_name(n->d, n->d->upid));
     if (strncmp(name, "python", 6) == 0 && !has_python_allocators(n->d) &&
         !has_heap(n->d, HW_PYTHON_HEAP))

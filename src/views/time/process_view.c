@@ -258,13 +258,13 @@ enum hw_heap_kind hw_process_kind(const struct hw_profile *p, const struct hw_se
                                   hw_upid upid, hw_process_keep keep, const void *ctx)
 {
     const struct hw_process_rows series = hw_series_of(list, upid);
-    enum hw_heap_kind first = HW_HEAP_KIND_COUNT;
+    const struct hw_series *first = NULL;
     for (size_t i = 0; i < series.n; i++) {
         const struct hw_series *s = &list->v.v[series.v[i]];
-        if (s->kind < first && (!keep || keep(ctx, p, s)))
-            first = s->kind;
+        if ((!first || s->rank < first->rank) && (!keep || keep(ctx, p, s)))
+            first = s;
     }
-    return first;
+    return first ? first->kind : HW_HEAP_KIND_COUNT;
 }
 
 int hw_process_values(const struct hw_profile *p, const struct hw_series_list *list, hw_upid upid,

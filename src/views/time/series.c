@@ -5,13 +5,17 @@
 
 #include "base/error.h"
 #include "base/memory/map64.h"
+#include "views/time/values.h"
 
 #include "base/banned.h"
+
+#define GO_HEAP         "go.alloc"
+#define NEXT_TO_NOTHING 16 /* times less */
 
 enum hw_heap_kind hw_heap_kind_of(struct hw_bytes name)
 {
     if (hw_bytes_equal(name, hw_bytes_str("java.alloc")) ||
-        hw_bytes_equal(name, hw_bytes_str("go.alloc")))
+        hw_bytes_equal(name, hw_bytes_str(GO_HEAP)))
         return HW_HEAP_OBJECTS;
     if (hw_bytes_equal(name, hw_bytes_str(HW_RESIDENT_HEAP)))
         return HW_HEAP_RESIDENT;
@@ -38,8 +42,9 @@ static struct hw_series *find_or_add(struct hw_series_list *list, const struct h
         return &list->v.v[*at];
     *at = list->v.n;
     struct hw_bytes name = hw_strings_get(hw_callsites_strings(p->callsites), d->heap_name);
+    uint8_t kind = (uint8_t)hw_heap_kind_of(name);
     struct hw_series fresh = {
-        .upid = d->upid, .heap_name = d->heap_name, .kind = (uint8_t)hw_heap_kind_of(name)};
+        .upid = d->upid, .heap_name = d->heap_name, .kind = kind, .rank = kind};
     if (hw_vec_push(&list->v, fresh) < 0)
         return NULL;
     return &list->v.v[list->v.n - 1];
@@ -73,6 +78,55 @@ static bool is_bare_rejection(const struct hw_profile *p, uint32_t dump)
     return n == 0 && (p->dumps.v[dump].flags & HW_DUMP_REJECTED);
 }
 
+static int add_last(const struct hw_profile *p, const struct hw_series *s, struct hw_value *to)
+{
+    hw_values values = {0};
+    int rc = s->shown.n ? hw_values_at(p, s, s->shown.v[s->shown.n - 1], &values) : HW_OK;
+    for (size_t i = 0; rc == HW_OK && i < values.n; i++)
+        hw_value_add(to, &values.v[i].v);
+    hw_vec_done(&values);
+    return rc;
+}
+
+bool hw_series_is_behind(const struct hw_series *s)
+{
+    return s->rank != s->kind;
+}
+
+static bool is_little(int64_t x, int64_t beside)
+{
+    return x <= beside / NEXT_TO_NOTHING;
+}
+
+/* of: of a process, which has Go's heap. */
+static int rank_beside_go(struct hw_series_list *list, const struct hw_profile *p,
+                          const struct hw_series *go)
+{
+    const struct hw_process_rows of = hw_series_of(list, go->upid);
+    struct hw_value native = {0}, managed = {0};
+    int rc = add_last(p, go, &managed);
+    for (size_t i = 0; rc == HW_OK && i < of.n; i++)
+        if (list->v.v[of.v[i]].kind == HW_HEAP_NATIVE)
+            rc = add_last(p, &list->v.v[of.v[i]], &native);
+    if (rc < 0 || managed.alloc_space == 0 || !is_little(native.space, managed.space) ||
+        !is_little(native.alloc_space, managed.alloc_space))
+        return rc;
+    for (size_t i = 0; i < of.n; i++)
+        if (list->v.v[of.v[i]].kind == HW_HEAP_NATIVE)
+            list->v.v[of.v[i]].rank = HW_HEAP_KIND_COUNT;
+    return HW_OK;
+}
+
+static int rank_all(struct hw_series_list *list, const struct hw_profile *p)
+{
+    const struct hw_strings *strings = hw_callsites_strings(p->callsites);
+    int rc = HW_OK;
+    for (size_t i = 0; rc == HW_OK && i < list->v.n; i++)
+        if (hw_bytes_equal(hw_strings_get(strings, list->v.v[i].heap_name), hw_bytes_str(GO_HEAP)))
+            rc = rank_beside_go(list, p, &list->v.v[i]);
+    return rc;
+}
+
 int hw_series_list_init(struct hw_series_list *list, const struct hw_profile *p)
 {
     *list = (struct hw_series_list){0};
@@ -89,7 +143,7 @@ int hw_series_list_init(struct hw_series_list *list, const struct hw_profile *p)
     for (size_t i = 0; i < list->v.n; i++)
         if (select_shown(p, &list->v.v[i]) < 0)
             goto fail;
-    if (index_processes(list) < 0)
+    if (index_processes(list) < 0 || rank_all(list, p) < 0)
         goto fail;
     return HW_OK;
 fail:

@@ -32,7 +32,7 @@ typedef HW_VEC(uint32_t) hw_dump_list;
 
 /* Heaps of the same kind are added up, heaps of different kinds never are: a Java object is no
  * block of malloc, and what was allocated is not what is live. A process shows the first kind it
- * has. */
+ * has; one whose malloc is next to nothing beside what its Go code allocates shows the latter. */
 enum hw_heap_kind {
     HW_HEAP_NATIVE,   /* malloc's and those that programs register themselves */
     HW_HEAP_OBJECTS,  /* java.alloc, go.alloc: live managed objects */
@@ -47,6 +47,7 @@ struct hw_series {
     hw_upid upid;
     hw_str_id heap_name;
     uint8_t kind; /* enum hw_heap_kind */
+    uint8_t rank; /* among the process's; the lowest are shown */
     hw_dump_list all, shown, peaks;
 };
 
@@ -78,6 +79,8 @@ const struct hw_series *hw_series_find(const struct hw_series_list *list, hw_upi
 int hw_series_list_choose(struct hw_series_list *list, const struct hw_profile *p,
                           const char *heap);
 enum hw_heap_kind hw_heap_kind_of(struct hw_bytes name);
+/* malloc's are not shown unless named: they are next to nothing beside Go's. */
+bool hw_series_is_behind(const struct hw_series *s);
 
 /* All shown dumps and peaks of all series in order of time, then process, then series. */
 int hw_moments(const struct hw_profile *p, const struct hw_series_list *list, hw_moment_list *out);

@@ -87,6 +87,7 @@ CGO
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
 	PPROF
 	"time"
@@ -115,12 +116,17 @@ func work() {
 }
 
 func main() {
+	forever := &builder{}
+	forever.grow(5)
+	debug.FreeOSMemory()
+	debug.FreeOSMemory()
 	go work()
 	f, _ := os.Create(os.Args[1])
 	WRITE
 	fmt.Println("ready")
 	os.Stdin.Read(make([]byte, 1))
 	f.Close()
+	runtime.KeepAlive(forever)
 }
 """
 
@@ -255,6 +261,10 @@ def one_end(box):
     r = box.run([hw.tool("heapwise"), "query", trace, "select count(distinct ts) as n from heap_profile_allocation where heap_name = 'go.alloc'"],
                 check=0)
     hw.equal(r.stdout.split()[1].strip(b'"'), b"1", "dumps")
+    for command in "report", "tree":
+        shown = box.run([hw.tool("heapwise"), command, trace], check=0).stdout.decode()
+        hw.true("main.(*builder).grow" in shown, shown)
+        hw.true(command == "tree" or "these figures are of go.alloc" in " ".join(shown.split()), shown)
 
 
 if __name__ == "__main__":
