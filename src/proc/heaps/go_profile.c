@@ -21,7 +21,8 @@
 #define MAX_PCS       (UINT32_C(1) << 22)
 #define MAX_HEADS     16u
 #define ATTEMPTS      3u
-#define MOST_BYTES    (UINT64_C(1) << 47)
+#define MOST_BYTES    (UINT64_C(1) << 47) /* of addresses */
+#define MOST_EVER     (MOST_BYTES * 1024) /* of a program that runs for years */
 #define MEMORY        1u
 #define HEAP_START    UINT64_C(0xc000000000)
 #define HEAP_END      UINT64_C(0xd000000000)
@@ -95,9 +96,8 @@ static uint64_t counts_at(const struct hw_go_bucket *b)
 
 static bool is_sound(const struct hw_go_bucket *b, const uint64_t c[COUNTS])
 {
-    uint64_t most = MOST_BYTES * 1024 / b->size; /* of a program that runs for years */
-    return c[ALLOCATED] <= most && c[FREED] <= c[ALLOCATED] && c[BYTES] == c[ALLOCATED] * b->size &&
-           c[BYTES_FREED] == c[FREED] * b->size;
+    return c[ALLOCATED] <= MOST_EVER / b->size && c[FREED] <= c[ALLOCATED] &&
+           c[BYTES] == c[ALLOCATED] * b->size && c[BYTES_FREED] == c[FREED] * b->size;
 }
 
 /* ---- the list ---- */
@@ -184,6 +184,21 @@ static int read_all(struct reading *r, struct hw_go_bucket *b, uint64_t c[COUNTS
     return is_sound(b, c) ? HW_OK : HW_EFORMAT;
 }
 
+/* All together, as the samples stand for: each for its size and at most the rate. */
+static bool is_possible(const struct hw_go_profile *p)
+{
+    uint64_t ever = 0, live = 0;
+    for (size_t i = 0; i < p->buckets.n; i++) {
+        const struct hw_go_bucket *b = &p->buckets.v[i];
+        uint64_t each = b->size + (p->rate > 1 ? p->rate : 0), in_use = b->allocated - b->freed;
+        if (b->allocated > (MOST_EVER - ever) / each || in_use > (MOST_BYTES - live) / each)
+            return false;
+        ever += b->allocated * each;
+        live += in_use * each;
+    }
+    return true;
+}
+
 static int read_counts(struct reading *r,
                        int (*read)(struct reading *, struct hw_go_bucket *, uint64_t c[COUNTS]))
 {
@@ -201,7 +216,7 @@ static int read_counts(struct reading *r,
         b->allocated = c[ALLOCATED];
         b->freed = c[FREED];
     }
-    return HW_OK;
+    return is_possible(r->out) ? HW_OK : HW_EFORMAT;
 }
 
 static bool has_known(const struct hw_go_profile *p)

@@ -216,6 +216,29 @@ static void lies_are_not_believed(void **state)
     end(&f);
 }
 
+/* What samples stand for cannot be more than addresses are, nor more than can be counted. */
+static void no_more_than_memory(void **state)
+{
+    struct fake f;
+    (void)state;
+    begin(&f);
+    f.variables[RATE] = 524288;
+    uint64_t *small = add_bucket(&f, 1, 2, 0x5000),
+             *large = add_bucket(&f, UINT64_C(1) << 40, 2, 0x6000);
+    set_counts(small, 0, UINT64_C(1) << 57, UINT64_C(1) << 57);
+    is_state(&f, HW_GO_PROFILE_CHANGED);
+    set_counts(small, 0, UINT64_C(1) << 37, UINT64_C(1) << 37);
+    is_state(&f, HW_GO_PROFILE_KNOWN);
+    set_counts(small, 0, UINT64_C(1) << 37, 0);
+    is_state(&f, HW_GO_PROFILE_CHANGED);
+    set_counts(small, 0, UINT64_C(1) << 27, 0);
+    set_counts(large, 0, 63, 0);
+    is_state(&f, HW_GO_PROFILE_KNOWN);
+    set_counts(large, 0, 64, 0); /* one is enough, both are too many */
+    is_state(&f, HW_GO_PROFILE_CHANGED);
+    end(&f);
+}
+
 static void the_module_says_where_code_is(void **state)
 {
     struct fake f;
@@ -244,6 +267,7 @@ int main(void)
         cmocka_unit_test(before_a_collection_all_counts),
         cmocka_unit_test(a_rate_of_nothing_is_off),
         cmocka_unit_test(lies_are_not_believed),
+        cmocka_unit_test(no_more_than_memory),
         cmocka_unit_test(the_module_says_where_code_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
