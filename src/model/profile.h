@@ -66,6 +66,9 @@ enum hw_dump_flags {
     HW_DUMP_KNOWS_TEMPORARY = 32768 /* rows have what was freed within a second */
 };
 
+/* The one lost_reason with a remedy of its own. */
+#define HW_LOST_LATE "the recorder answered late"
+
 /* One dump of one heap of one process. */
 struct hw_heap_dump {
     hw_upid upid;

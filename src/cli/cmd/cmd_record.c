@@ -392,9 +392,8 @@ static int final_status(const struct record *r, bool empty)
 static void tell_result(const struct record *r, bool empty)
 {
     struct stat st;
-    if (hw_opt_flag(&r->cli->opts, HW_OPT_QUIET))
-        return;
-    if (r->output.to_stdout || stat(r->output.final_name, &st) < 0)
+    if (hw_opt_flag(&r->cli->opts, HW_OPT_QUIET) || r->output.to_stdout ||
+        stat(r->output.final_name, &st) < 0)
         return;
     struct hw_strbuf word = {0};
     hw_strbuf_add_shell_word(&word, r->output.final_name);
@@ -422,9 +421,12 @@ static void tell_waiting(const struct record *r)
 static void show_report(const struct record *r)
 {
     const struct hw_opts *o = &r->cli->opts;
-    if (r->output.to_stdout || hw_opt_flag(o, HW_OPT_NO_REPORT) || hw_opt_flag(o, HW_OPT_JSON) ||
-        hw_opt_flag(o, HW_OPT_QUIET))
+    if (hw_opt_flag(o, HW_OPT_QUIET))
         return;
+    if (r->output.to_stdout || hw_opt_flag(o, HW_OPT_NO_REPORT) || hw_opt_flag(o, HW_OPT_JSON)) {
+        hw_recorded_say_lost(&r->recording);
+        return;
+    }
     /* On standard error: standard output belongs to the program, byte for byte. */
     struct hw_report_options options = hw_report_defaults(r->cli, STDERR_FILENO);
     options.named = options.is_followed = true;

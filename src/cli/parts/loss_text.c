@@ -82,6 +82,15 @@ static void put_stat(struct hw_strbuf *out, const struct hw_profile *p, const st
     hw_strbuf_adds(out, "; `heapwise stats` lists all");
 }
 
+/* A larger buffer takes the recorder longer to set up: more would be late. */
+static const char *samples_remedy(struct hw_bytes reason)
+{
+    return hw_bytes_equal(reason, hw_bytes_str(HW_LOST_LATE))
+               ? "record again with a larger interval (-i 64K), which leaves the recorder time to "
+                 "answer new processes; a larger buffer does not help"
+               : "record again with a larger buffer (--shmem-size 64M) or fewer samples (-i 64K)";
+}
+
 static void put_samples(struct hw_strbuf *out, const struct hw_profile *p, const struct hw_loss *l)
 {
     struct hw_bytes reason = hw_strings_get(strings_of(p), l->detail);
@@ -92,8 +101,31 @@ static void put_samples(struct hw_strbuf *out, const struct hw_profile *p, const
     hw_strbuf_addf(out, ": %llu sample%s lost in ", (unsigned long long)l->count,
                    hw_plural(l->count));
     put_process(out, p, l->upid);
-    hw_strbuf_adds(out, "; record again with a larger buffer (--shmem-size 64M) or fewer samples "
-                        "(-i 64K)");
+    hw_strbuf_addf(out, "; %s", samples_remedy(reason));
+}
+
+void hw_losses_sum_text(struct hw_strbuf *out, const struct hw_profile *p,
+                        const struct hw_losses_sum *sum)
+{
+    struct hw_bytes reason = hw_strings_get(strings_of(p), sum->most.detail);
+    size_t n = sum->upids.n;
+    if (sum->most.count == 0) {
+        hw_strbuf_addf(out,
+                       "the profile%s of %zu other process%s %s incomplete; `heapwise stats` "
+                       "says why",
+                       hw_plural(n), n, n == 1 ? "" : "es", n == 1 ? "is" : "are");
+        return;
+    }
+    hw_strbuf_addf(out, "%llu sample%s lost in %zu other process%s, most in ",
+                   (unsigned long long)sum->n_samples, hw_plural(sum->n_samples), n,
+                   n == 1 ? "" : "es");
+    put_process(out, p, sum->most.upid);
+    if (reason.n) {
+        hw_strbuf_adds(out, " (");
+        hw_strbuf_add_escaped(out, reason.p, reason.n);
+        hw_strbuf_adds(out, ")");
+    }
+    hw_strbuf_addf(out, "; `heapwise stats` lists all; %s", samples_remedy(reason));
 }
 
 static void put_refusal(struct hw_strbuf *out, const struct hw_profile *p, const struct hw_loss *l)

@@ -13,6 +13,9 @@
  * One line without its newline: "buffer overrun: the profile of pid 4711 ('nginx') ended early; …".
  */
 void hw_loss_text(struct hw_strbuf *out, const struct hw_profile *p, const struct hw_loss *l);
+/* The same for several processes; the remedy is that of the largest loss. */
+void hw_losses_sum_text(struct hw_strbuf *out, const struct hw_profile *p,
+                        const struct hw_losses_sum *sum);
 /* A keyword for programs: "samples_lost", "buffer_overran", …; for LOSS_STAT the stat's name. */
 const char *hw_loss_word(const struct hw_profile *p, const struct hw_loss *l);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text/plural.h"
 #include "cli/parts/open_profile.h"
 #include "import/import.h"
 #include "model/profile.h"
@@ -86,6 +87,16 @@ const struct hw_seen_target *hw_recorded_most(const struct hw_recording *r, cons
     hw_series_list_done(&list);
     hw_profile_free(p);
     return found;
+}
+
+void hw_recorded_say_lost(const struct hw_recording *r)
+{
+    unsigned long long n = r->ended.n_lost;
+    if (n)
+        fprintf(stderr,
+                "incomplete: %llu sample%s lost; `heapwise report` says where and what helps, "
+                "`heapwise stats` lists each process\n",
+                n, hw_plural(n));
 }
 
 struct names {

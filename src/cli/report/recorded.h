@@ -26,6 +26,8 @@ const struct hw_seen_target *hw_recorded_most(const struct hw_recording *r, cons
 size_t hw_recorded_offspring(const struct hw_recording *r, bool living, char *out, size_t max);
 /* The file of a program of that name (its last part) that was mapped; NULL: none. Free it. */
 char *hw_recorded_program(const char *path, const char *name);
+/* For an end without a report: one line on standard error if samples were lost. */
+void hw_recorded_say_lost(const struct hw_recording *r);
 /* A Java heap graph. */
 bool hw_recorded_graph(const char *path);
 

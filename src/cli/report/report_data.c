@@ -180,14 +180,20 @@ static int find_losses(struct hw_report_data *d)
     size_t kept = 0;
     for (size_t i = 0; i < d->losses.n; i++) {
         const struct hw_loss *l = &d->losses.v[i];
-        if (l->upid.v != d->upid.v && l->upid.v != HW_ID_NONE)
+        if (l->upid.v != d->upid.v && l->upid.v != HW_ID_NONE) {
+            rc = hw_losses_sum_add(&d->others, l);
+            if (rc < 0)
+                return rc;
             continue;
+        }
         if (l->kind == HW_LOSS_SAMPLES)
             d->n_lost += l->count;
         d->incomplete |= hw_loss_is_incomplete(l);
         d->losses.v[kept++] = *l;
     }
     d->losses.n = kept;
+    if (d->o->pid < 0) /* the recording is what was asked for */
+        d->incomplete |= d->others.upids.n != 0;
     return HW_OK;
 }
 
@@ -354,6 +360,7 @@ void hw_report_data_done(struct hw_report_data *d)
     free(d->trends);
     hw_site_names_done(&d->names);
     hw_vec_done(&d->losses);
+    hw_losses_sum_done(&d->others);
     hw_memory_parts_done(&d->account);
     *d = (struct hw_report_data){0};
 }

@@ -46,6 +46,7 @@ struct hw_report_data {
     enum hw_trend *trends;      /* of the rows */
     hw_losses losses;           /* of the process and the whole trace */
     uint64_t n_lost, n_samples;
+    struct hw_losses_sum others; /* what the other processes lost */
     bool incomplete;
     bool has_rss, has_minfo;
     bool rss_is_peak; /* the highest overall, which live bytes reached at the same time */

@@ -165,6 +165,8 @@ int hw_report_json(const struct hw_report_data *d, FILE *out)
     hw_json_kv_uint(&j, "interval_bytes", d->view.interval_bytes);
     hw_json_kv_uint(&j, "samples", d->n_samples);
     hw_json_kv_uint(&j, "lost", d->n_lost);
+    hw_json_kv_uint(&j, "others_lost", d->others.n_samples);
+    hw_json_kv_uint(&j, "others_incomplete", d->others.upids.n); /* processes */
     hw_json_kv_bool(&j, "incomplete", d->incomplete);
     put_moment(&j, d, "end", &d->now);
     put_moment(&j, d, "peak", &d->peak);

@@ -52,6 +52,11 @@ static int put_losses(struct notes *n)
         hw_loss_text(&text, n->d->p, l);
         put_note(n, bad ? "incomplete" : "note", bad ? "31" : "33", text.p ? text.p : "");
     }
+    if (n->d->others.upids.n && !text.failed) {
+        hw_strbuf_clear(&text);
+        hw_losses_sum_text(&text, n->d->p, &n->d->others);
+        put_note(n, "incomplete", "31", text.p ? text.p : "");
+    }
     int rc = text.failed ? HW_ENOMEM : HW_OK;
     hw_strbuf_done(&text);
     return rc;

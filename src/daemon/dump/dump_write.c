@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "daemon/core.h"
 #include "daemon/java/java_agent_load.h"
+#include "model/profile.h"
 #include "trace/profile_writer.h"
 
 #include "base/banned.h"
@@ -77,7 +78,7 @@ static const char *lost_reason(const struct hw_target *t, const struct hw_snapsh
     if (s->lost_nested)
         return "allocations by signal handlers inside our code";
     if (s->lost_early)
-        return "the recorder answered late";
+        return HW_LOST_LATE;
     if (s->n_holes)
         return "records that a thread did not finish";
     if (s->n_lost_stacks || t->n_unresolved)

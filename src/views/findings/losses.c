@@ -162,3 +162,25 @@ bool hw_loss_is_incomplete(const struct hw_loss *l)
 {
     return l->kind != HW_LOSS_UNWINDING && l->kind != HW_LOSS_INTERVAL;
 }
+
+int hw_losses_sum_add(struct hw_losses_sum *sum, const struct hw_loss *l)
+{
+    if (!hw_loss_is_incomplete(l))
+        return HW_OK;
+    bool known = false;
+    for (size_t i = sum->upids.n; i-- > 0 && !known;)
+        known = sum->upids.v[i] == l->upid.v;
+    if (!known && hw_vec_push(&sum->upids, l->upid.v) < 0)
+        return HW_ENOMEM;
+    if (l->kind != HW_LOSS_SAMPLES)
+        return HW_OK;
+    sum->n_samples += l->count;
+    if (l->count > sum->most.count)
+        sum->most = *l;
+    return HW_OK;
+}
+
+void hw_losses_sum_done(struct hw_losses_sum *sum)
+{
+    hw_vec_done(&sum->upids);
+}

@@ -45,8 +45,18 @@ struct hw_loss {
 
 typedef HW_VEC(struct hw_loss) hw_losses;
 
+/* Several processes' losses of data in one line. */
+struct hw_losses_sum {
+    HW_VEC(uint32_t) upids; /* of the processes, each once */
+    uint64_t n_samples;
+    struct hw_loss most; /* LOSS_SAMPLES: the largest; count 0 = no samples are known to be lost */
+};
+
 int hw_losses_find(const struct hw_profile *p, hw_losses *out);
 /* Data is missing (exit status 4), not just less precise. */
 bool hw_loss_is_incomplete(const struct hw_loss *l);
+/* Of the list, in its order. What is only less precise adds nothing. */
+int hw_losses_sum_add(struct hw_losses_sum *sum, const struct hw_loss *l);
+void hw_losses_sum_done(struct hw_losses_sum *sum);
 
 #endif

@@ -364,6 +364,46 @@ static void losses_have_a_remedy(void **state)
     assert_int_equal(rc, HW_EXIT_INCOMPLETE);
 }
 
+static struct hw_profile *a_late_child(void)
+{
+    struct hw_profile *p;
+    assert_int_equal(hw_profile_new(&p), 0);
+    name_process(p, 7, "master");
+    name_process(p, 8, "worker");
+    name_process(p, 9, "worker");
+    uint32_t d = dump(p, 7, 2, 4096);
+    fill_row(p, d, "main;f;malloc", 20, 81920);
+    for (int i = 0; i < 2; i++) {
+        uint32_t e = dump(p, 8 + i, 2, 4096);
+        fill_row(p, e, "main;g;malloc", 1, 4096);
+        p->dumps.v[e].lost_samples = 100 + (uint64_t)i;
+        p->dumps.v[e].lost_reason = fill_str(p, HW_LOST_LATE);
+    }
+    return p;
+}
+
+static void losses_of_others_are_said(void **state)
+{
+    (void)state;
+    struct hw_report_options o = options();
+    find_in_report(a_late_child(), &o,
+                   "incomplete: 201 samples lost in 2 other processes, most in pid 9 ('worker') "
+                   "(the recorder answered\n"
+                   "            late); `heapwise stats` lists all; record again with a larger "
+                   "interval (-i 64K), which\n"
+                   "            leaves the recorder time to answer new processes; a larger buffer "
+                   "does not help\n");
+    struct hw_profile *p = a_late_child();
+    struct hw_error err = {0};
+    FILE *f = fopen("/dev/null", "w");
+    assert_int_equal(hw_profile_freeze(p), 0);
+    assert_int_equal(hw_report_print(p, &o, f, &err), HW_EXIT_INCOMPLETE);
+    o.pid = 7;
+    assert_int_equal(hw_report_print(p, &o, f, &err), HW_EXIT_OK);
+    fclose(f);
+    hw_profile_free(p);
+}
+
 /* sh → make → three compilers, of which one is named twice: the report is about the one that did
  * the work, what only started it is one line. */
 static void starters_do_not_crowd(void **state)
@@ -674,7 +714,8 @@ HW_TEST_MAIN(cmocka_unit_test(memory_that_ran_out_comes_first),
              cmocka_unit_test(an_rss_from_before_is_of_the_start),
              cmocka_unit_test(without_recorded_maxima), cmocka_unit_test(on_a_terminal),
              cmocka_unit_test(everything_freed_shows_the_peak),
-             cmocka_unit_test(losses_have_a_remedy), cmocka_unit_test(starters_do_not_crowd),
+             cmocka_unit_test(losses_have_a_remedy), cmocka_unit_test(losses_of_others_are_said),
+             cmocka_unit_test(starters_do_not_crowd),
              cmocka_unit_test(a_program_that_ended_shows_its_peak),
              cmocka_unit_test(memory_from_elsewhere_is_told), cmocka_unit_test(nothing_in_it),
              cmocka_unit_test(a_heap_that_never_allocated))
