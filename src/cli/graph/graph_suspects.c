@@ -125,11 +125,6 @@ static void put_point(const struct view *v, const struct hw_suspect *s)
     hw_strbuf_done(&text);
 }
 
-static double share_of(const struct view *v, int64_t bytes)
-{
-    return v->found.reachable ? 100.0 * (double)bytes / (double)v->found.reachable : 0;
-}
-
 static size_t path_of(const struct view *v, uint32_t object)
 {
     size_t at = 0;
@@ -144,7 +139,7 @@ static void put_suspect(const struct view *v, size_t i)
     char a[HW_UNIT_MAX], b[HW_UNIT_MAX];
     printf("\n%zu. %s %.1f %%: %s in %s object%s", i + 1,
            s->is_class ? "objects of one class retain" : "one object retains",
-           share_of(v, s->retained), hw_fmt_bytes(a, (double)s->retained),
+           100 * s->share, hw_fmt_bytes(a, (double)s->retained),
            hw_fmt_count(b, (double)s->count), hw_plural((uint64_t)s->count));
     if (s->elsewhere)
         printf(", %s of it in other suspects", hw_fmt_bytes(a, (double)s->elsewhere));
@@ -168,7 +163,7 @@ static void json_suspect(const struct view *v, size_t i)
         hw_json_kv_uint(pg->json, "object_id", pg->g->first_object + s->object);
     hw_json_kv_int(pg->json, "retained", s->retained);
     hw_json_kv_int(pg->json, "objects", s->count);
-    hw_json_kv_double(pg->json, "percent", share_of(v, s->retained));
+    hw_json_kv_double(pg->json, "percent", 100 * s->share);
     hw_json_kv_int(pg->json, "in_other_suspects", s->elsewhere);
     if (s->point != HW_ID_NONE) {
         hw_json_key(pg->json, "point");

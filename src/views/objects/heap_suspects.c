@@ -12,6 +12,9 @@
  * somewhere in the list; so if the class at a path's end is there HW_SUSPECT_LIST times, or goes on
  * below for as long, the point is the object above the first of them, and the nodes count as if they
  * were its children.
+ *
+ * What is large is decided in units: bytes, or more bytes at once if the sum of all would not fit.
+ * Sums that saturate would make everything large.
  */
 #include "views/objects/heap_suspects.h"
 
@@ -28,7 +31,7 @@
 struct candidate {
     uint32_t begin, point; /* positions */
     uint32_t list_class;   /* of the list below the point; HW_ID_NONE = there is none */
-    int64_t elsewhere;
+    int64_t elsewhere;     /* units */
 };
 
 struct finder {
@@ -36,21 +39,46 @@ struct finder {
     const struct hw_dominators *d;
     const struct hw_heap_paths *paths;
     struct hw_suspects *out;
-    int64_t large;      /* bytes */
+    int64_t *scaled;    /* by position: what it retains; NULL = all bytes together fit */
+    int shift;          /* of scaled; 0 = bytes */
+    int64_t all, large; /* units */
     uint32_t *heaviest; /* by position: child; HW_ID_NONE */
     uint32_t *label;    /* by position: the nearest candidate that begins at or above it */
     uint8_t *flag;      /* by position */
     HW_VEC(struct candidate) candidates;
 };
 
-static int64_t retained(const struct hw_dominators *d, uint32_t at)
+static int64_t in_bytes(const struct finder *f, uint32_t at)
 {
+    const struct hw_dominators *d = f->d;
     return d->native ? hw_sat_add(d->size[at], d->native[at]) : d->size[at];
+}
+
+/* In units of 1 << shift bytes. */
+static int64_t retained(const struct finder *f, uint32_t at)
+{
+    return f->scaled ? f->scaled[at] : in_bytes(f, at);
+}
+
+static int64_t to_bytes(const struct finder *f, int64_t units)
+{
+    return units > INT64_MAX >> f->shift ? INT64_MAX : units << f->shift;
+}
+
+static double share_of(const struct finder *f, int64_t units)
+{
+    return f->all ? (double)units / (double)f->all : 0;
 }
 
 static bool has_bytes(const struct hw_heap_graph *g, uint32_t o)
 {
     return hw_object_weight(g, o) || hw_object_native_size(g, o);
+}
+
+static __int128 own_bytes(const struct finder *f, uint32_t at)
+{
+    uint32_t o = f->d->object[at];
+    return (__int128)hw_object_weight(f->g, o) + hw_object_native_size(f->g, o);
 }
 
 static uint32_t class_at(const struct finder *f, uint32_t at)
@@ -71,7 +99,7 @@ static void find_heaviest(const uint32_t *parent, const struct finder *f)
         f->heaviest[i] = HW_ID_NONE;
     for (uint32_t i = 0; i < f->d->n; i++) {
         uint32_t *best = parent[i] == HW_ID_NONE ? NULL : &f->heaviest[parent[i]];
-        if (best && (*best == HW_ID_NONE || retained(f->d, i) > retained(f->d, *best)))
+        if (best && (*best == HW_ID_NONE || retained(f, i) > retained(f, *best)))
             *best = i;
     }
 }
@@ -94,7 +122,7 @@ static size_t count_below(const struct finder *f, uint32_t at, uint32_t class)
     for (int steps = 4 * HW_SUSPECT_LIST; steps > 0; steps--) {
         uint32_t below = f->heaviest[at];
         if (below == HW_ID_NONE ||
-            retained(f->d, below) < percent_of(retained(f->d, at), HW_SUSPECT_NEARLY_ALL))
+            retained(f, below) < percent_of(retained(f, at), HW_SUSPECT_NEARLY_ALL))
             break;
         at = below;
         count += class_at(f, at) == class;
@@ -119,11 +147,10 @@ static uint32_t above_list(const struct finder *f, const uint32_t *path, size_t 
 static int follow(struct finder *f, uint32_t begin, struct candidate *out)
 {
     HW_VEC(uint32_t) path = {0};
-    int64_t enough = percent_of(retained(f->d, begin), HW_SUSPECT_NEARLY_ALL);
+    int64_t enough = percent_of(retained(f, begin), HW_SUSPECT_NEARLY_ALL);
     uint32_t at = begin;
     int rc = hw_vec_push(&path, at) < 0 ? HW_ENOMEM : HW_OK;
-    while (rc == HW_OK && f->heaviest[at] != HW_ID_NONE &&
-           retained(f->d, f->heaviest[at]) >= enough) {
+    while (rc == HW_OK && f->heaviest[at] != HW_ID_NONE && retained(f, f->heaviest[at]) >= enough) {
         at = f->heaviest[at];
         rc = hw_vec_push(&path, at) < 0 ? HW_ENOMEM : HW_OK;
     }
@@ -149,7 +176,7 @@ static int add_candidates(struct finder *f, uint32_t begin)
         if (hw_vec_push(&f->candidates, c) < 0)
             return HW_ENOMEM;
         begin = f->heaviest[c.point];
-        if (c.list_class != HW_ID_NONE || begin == HW_ID_NONE || retained(f->d, begin) < f->large)
+        if (c.list_class != HW_ID_NONE || begin == HW_ID_NONE || retained(f, begin) < f->large)
             return HW_OK;
     }
 }
@@ -161,7 +188,7 @@ static int find_candidates(struct finder *f)
     for (uint32_t i = 0; rc == HW_OK && i < f->d->n; i++) {
         uint32_t up = f->d->idom[i];
         bool begins = f->flag[i] || f->heaviest[up] != i;
-        if (begins && retained(f->d, i) >= f->large &&
+        if (begins && retained(f, i) >= f->large &&
             !(f->flag[i] && !has_bytes(f->g, f->d->object[i])))
             rc = add_candidates(f, i);
     }
@@ -229,7 +256,7 @@ static int list_classes(struct finder *f, const struct candidate *c, struct hw_s
         if (!is_child && !is_node)
             continue;
         f->flag[i] = 1;
-        rc = add_class(f, &rows, s->first_class, class_at(f, i), is_child ? retained(f->d, i) : 0);
+        rc = add_class(f, &rows, s->first_class, class_at(f, i), is_child ? in_bytes(f, i) : 0);
     }
     hw_map64_done(&rows);
     s->n_classes = f->out->classes.n - s->first_class;
@@ -245,10 +272,11 @@ static int keep(struct finder *f, const struct candidate *c)
     struct hw_suspect s = {.object = object,
                            .class = f->g->type[object],
                            .count = f->d->count[c->begin],
-                           .retained = retained(f->d, c->begin),
-                           .elsewhere = c->elsewhere,
+                           .retained = in_bytes(f, c->begin),
+                           .elsewhere = to_bytes(f, c->elsewhere),
+                           .share = share_of(f, retained(f, c->begin)),
                            .point = point,
-                           .point_retained = retained(f->d, c->point),
+                           .point_retained = in_bytes(f, c->point),
                            .nearest = point};
     int rc = list_classes(f, c, &s);
     return rc == HW_OK && hw_vec_push(&f->out->v, s) < 0 ? HW_ENOMEM : rc;
@@ -264,7 +292,7 @@ static int find_objects(struct finder *f)
     label_positions(f);
     for (size_t i = f->candidates.n; rc == HW_OK && i-- > 0;) {
         struct candidate *c = &f->candidates.v[i];
-        int64_t all = retained(f->d, c->begin);
+        int64_t all = retained(f, c->begin);
         bool is_kept = all - c->elsewhere >= f->large;
         uint32_t up = f->d->idom[c->begin];
         if (is_kept)
@@ -288,7 +316,7 @@ typedef HW_VEC(struct group) groups;
 
 static bool is_member(const struct finder *f, uint32_t at)
 {
-    return f->flag[at] && has_bytes(f->g, f->d->object[at]) && retained(f->d, at) < f->large;
+    return f->flag[at] && has_bytes(f->g, f->d->object[at]) && retained(f, at) < f->large;
 }
 
 static int sum_groups(const struct finder *f, groups *out)
@@ -309,7 +337,7 @@ static int sum_groups(const struct finder *f, groups *out)
         if (rc < 0)
             break;
         out->v[*row].count++;
-        out->v[*row].retained = hw_sat_add(out->v[*row].retained, retained(f->d, i));
+        out->v[*row].retained = hw_sat_add(out->v[*row].retained, retained(f, i));
     }
     hw_map64_done(&rows);
     return rc;
@@ -358,7 +386,7 @@ static int add_group(struct finder *f, const struct group *group, int64_t *share
     const struct hw_heap_paths *t = f->paths;
     for (size_t i = 0; i < t->n; i++)
         share[i] =
-            is_in_group(f, t->object[i], group) ? retained(f->d, f->d->position[t->object[i]]) : 0;
+            is_in_group(f, t->object[i], group) ? retained(f, f->d->position[t->object[i]]) : 0;
     for (size_t i = t->n; i-- > 0;)
         if (t->parent[i] != HW_ID_NONE)
             share[t->parent[i]] = hw_sat_add(share[t->parent[i]], share[i]);
@@ -367,14 +395,15 @@ static int add_group(struct finder *f, const struct group *group, int64_t *share
                            .object = HW_ID_NONE,
                            .class = group->class,
                            .count = group->count,
-                           .retained = group->retained,
+                           .retained = to_bytes(f, group->retained),
+                           .share = share_of(f, group->retained),
                            .point = point == HW_ID_NONE ? HW_ID_NONE : t->object[point],
                            .nearest = find_nearest(f, group, point),
                            .first_class = f->out->classes.n,
                            .n_classes = 1};
     if (point != HW_ID_NONE)
-        s.point_retained = retained(f->d, f->d->position[s.point]);
-    struct hw_suspect_class row = {group->class, group->count, group->retained};
+        s.point_retained = in_bytes(f, f->d->position[s.point]);
+    struct hw_suspect_class row = {group->class, group->count, s.retained};
     return hw_vec_push(&f->out->classes, row) < 0 || hw_vec_push(&f->out->v, s) < 0 ? HW_ENOMEM
                                                                                     : HW_OK;
 }
@@ -407,16 +436,40 @@ static int by_own_part(const void *pa, const void *pb)
     return (a->nearest > b->nearest) - (a->nearest < b->nearest);
 }
 
+static int sum_all(struct finder *f)
+{
+    const struct hw_dominators *d = f->d;
+    __int128 all = 0;
+    for (uint32_t i = 0; i < d->n; i++)
+        all += own_bytes(f, i);
+    while (all >> f->shift > INT64_MAX)
+        f->shift++;
+    if (f->shift) {
+        f->scaled = malloc((d->n + 1) * sizeof *f->scaled);
+        if (!f->scaled)
+            return HW_ENOMEM;
+        for (uint32_t i = 0; i < d->n; i++)
+            f->scaled[i] = (int64_t)(own_bytes(f, i) >> f->shift);
+        for (size_t i = d->n; i-- > 0;)
+            if (d->idom[i] != HW_ID_NONE)
+                f->scaled[d->idom[i]] += f->scaled[i];
+    }
+    for (uint32_t i = 0; i < d->n; i++)
+        if (d->idom[i] == HW_ID_NONE)
+            f->all += retained(f, i);
+    f->large = percent_of(f->all, HW_SUSPECT_PERCENT);
+    return HW_OK;
+}
+
 static int find(struct finder *f)
 {
-    for (uint32_t i = 0; i < f->d->n; i++)
-        if (f->d->idom[i] == HW_ID_NONE)
-            f->out->reachable = hw_sat_add(f->out->reachable, retained(f->d, i));
-    f->large = percent_of(f->out->reachable, HW_SUSPECT_PERCENT);
+    int rc = sum_all(f);
+    if (rc < 0)
+        return rc;
     if (f->large == 0)
         return HW_OK; /* nothing has bytes */
     mark_tops(f);
-    int rc = find_groups(f);
+    rc = find_groups(f);
     if (rc == HW_OK)
         rc = find_objects(f);
     if (rc == HW_OK && f->out->v.n)
@@ -440,6 +493,7 @@ int hw_heap_suspects_find(const struct hw_heap_graph *g, const struct hw_dominat
                        .flag = flag};
     int rc = heaviest && label && flag ? find(&f) : HW_ENOMEM;
     hw_vec_done(&f.candidates);
+    free(f.scaled);
     if (rc < 0)
         hw_heap_suspects_done(out);
     return rc;

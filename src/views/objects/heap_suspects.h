@@ -4,7 +4,7 @@
  * Why:     one dump does not tell what grows, but what is out of proportion: a map that retains
  *          half of the heap is where to look first.
  * Shapes:  a suspect retains HW_SUSPECT_PERCENT of the reachable bytes or more, without what other
- *          suspects below it retain. So there are a handful at most. Two kinds: an object with all
+ *          suspects below it retain. So there are ten at most. Two kinds: an object with all
  *          that it dominates; the objects of one class name that nothing but the roots dominates,
  *          if none of them is large by itself. By descending own part, then by number.
  *          An object without bytes (V8's and Ruby's groups of roots) is none: what it dominates
@@ -19,7 +19,7 @@
  * Owns:    its rows.
  * Errors:  HW_ENOMEM.
  * Cost:    time O(objects), memory up to 17 bytes per reachable object while it runs, and 8 for each
- *          on the longest way down.
+ *          on the longest way down; 8 more per object if all their bytes are above INT64_MAX.
  * Threads: pure.
  * Source:  doc/design/heap-graphs.md
  */
@@ -48,6 +48,7 @@ struct hw_suspect {
     int64_t count;     /* objects retained, or objects of the class */
     int64_t retained;  /* with other suspects below it */
     int64_t elsewhere; /* of this, what other suspects below retain */
+    double share;      /* of what is reachable: 0..1; right where bytes saturate */
     uint32_t point;    /* object; HW_ID_NONE: no object leads to most of a class */
     int64_t point_retained;
     uint32_t nearest; /* object: whose path to a root is to be shown */
@@ -55,7 +56,6 @@ struct hw_suspect {
 };
 
 struct hw_suspects {
-    int64_t reachable; /* bytes: the whole */
     HW_VEC(struct hw_suspect) v;
     HW_VEC(struct hw_suspect_class) classes;
 };

@@ -1,4 +1,5 @@
 /* Leak suspects of random graphs against the definition, found by force; a list, a map, a shared group by construction. */
+#include <math.h>
 #include <string.h>
 
 #include "test.h"
@@ -145,18 +146,18 @@ static void random_graphs(void **unused)
         assert_int_equal(hw_dominators_build(g, &d), 0);
         assert_int_equal(hw_heap_paths_build(p, g, &paths), 0);
         assert_int_equal(hw_heap_suspects_find(g, &d, &paths, &found), 0);
-        assert_int_equal(found.reachable, all_bytes(g));
         for (size_t k = 0; k < found.v.n; k++) {
             const struct hw_suspect *s = &found.v.v[k];
             own += s->retained - s->elsewhere;
+            assert_true(fabs(s->share * (double)all_bytes(g) - (double)s->retained) < 1e-6);
             n_groups += s->is_class;
             n_objects += !s->is_class;
             n_nested += s->elsewhere > 0;
             if (!s->is_class)
                 check_object(g, &found, s);
         }
-        assert_true(own <= found.reachable); /* nothing belongs to two */
-        if (found.reachable) {
+        assert_true(own <= all_bytes(g)); /* nothing belongs to two */
+        if (all_bytes(g)) {
             check_none_is_missing(g, &found);
             check_groups(g, &found);
         }
@@ -209,4 +210,56 @@ static void long_list(void **unused)
     hw_profile_free(p);
 }
 
-HW_TEST_MAIN(cmocka_unit_test(random_graphs), cmocka_unit_test(long_list))
+/* Objects of INT64_MAX bytes each; of 8, six have a twentieth of this. */
+static struct hw_profile *sums_above_64_bits(uint32_t n, struct hw_suspects *found)
+{
+    struct hw_graph_builder *b;
+    struct hw_profile *p;
+    struct hw_heap_graph *g;
+    struct hw_dominators d;
+    struct hw_heap_paths paths;
+    struct hw_graph_class class = {.name = {0}, .kind = HW_KIND_NORMAL};
+    assert_int_equal(hw_profile_new(&p), 0);
+    class.name = str(p, "A");
+    assert_int_equal(hw_graph_builder_new(hw_callsites_strings(p->callsites), &b), 0);
+    for (uint64_t i = 1; i <= n; i++) {
+        struct hw_graph_object o = {.id = i, .class_id = 0, .self_size = INT64_MAX};
+        if (n == 8 && i > 2)
+            o.self_size = INT64_MAX / 20;
+        assert_int_equal(hw_graph_object(b, &o), 0);
+        assert_int_equal(hw_graph_root(b, i, HW_ROOT_JNI_GLOBAL), 0);
+    }
+    assert_int_equal(hw_graph_class(b, 0, &class), 0);
+    assert_int_equal(hw_graph_finish(b, &g, NULL), 0);
+    hw_graph_builder_free(b);
+    assert_int_equal(hw_profile_add_graph(p, g), 0);
+    assert_int_equal(hw_dominators_build(g, &d), 0);
+    assert_int_equal(hw_heap_paths_build(p, g, &paths), 0);
+    assert_int_equal(hw_heap_suspects_find(g, &d, &paths, found), 0);
+    hw_heap_paths_done(&paths);
+    hw_dominators_done(&d);
+    return p;
+}
+
+static void sums_saturate(void **unused)
+{
+    (void)unused;
+    struct hw_suspects found;
+    struct hw_profile *p = sums_above_64_bits(8, &found);
+    assert_int_equal(found.v.n, 3); /* both, and the six others together */
+    assert_true(fabs(found.v.v[0].share - 1 / 2.3) < 1e-6);
+    assert_true(fabs(found.v.v[1].share - 1 / 2.3) < 1e-6);
+    assert_true(found.v.v[2].is_class && fabs(found.v.v[2].share - 0.3 / 2.3) < 1e-6);
+    hw_heap_suspects_done(&found);
+    hw_profile_free(p);
+    p = sums_above_64_bits(40000, &found);
+    assert_int_equal(found.v.n, 1); /* none by itself */
+    assert_true(found.v.v[0].is_class && found.v.v[0].share > 0.999999);
+    assert_int_equal(found.v.v[0].count, 40000);
+    assert_int_equal(found.v.v[0].retained, INT64_MAX);
+    hw_heap_suspects_done(&found);
+    hw_profile_free(p);
+}
+
+HW_TEST_MAIN(cmocka_unit_test(random_graphs), cmocka_unit_test(long_list),
+             cmocka_unit_test(sums_saturate))
