@@ -64,15 +64,15 @@ static int flat_from(const struct points *p, double since, bool *flat)
     double low = INFINITY, high = -INFINITY;
     size_t first = 0;
     struct hw_slope slope;
-    while (first < p->n && p->t[first] < since)
-        first++;
+    while (first + 2 < p->n && p->t[first] < since)
+        first++; /* two at least: one moment alone would always be flat */
     for (size_t i = first; i < p->n; i++) {
         low = fmin(low, p->y[i]);
         high = fmax(high, p->y[i]);
     }
     size_t m = p->n - first;
     *flat = high - low <= NEGLIGIBLE * p->y[p->n - 1];
-    if (*flat || m < 2)
+    if (*flat)
         return HW_OK;
     /* The error of a change between two independent values is that of one of them times √2. */
     double error = change_error(p, first, p->n - 1) * M_SQRT1_2;

@@ -43,6 +43,26 @@ static void words_for_shapes(void **state)
     }
 }
 
+/* One of four dumps is in the last third, or two: a hair's breadth must not make it another word. */
+static void few_moments(void **state)
+{
+    (void)state;
+    static const double live[] = {11, 24, 38, 52};
+    for (int i = -1; i <= 1; i++) {
+        double t[] = {0, 1, 2 + i * 0.001, 3};
+        struct hw_trend_result r;
+        assert_int_equal(trend_of(t, live, 4, 0.004, 53, &r), 0);
+        assert_string_equal(hw_trend_name(r.trend), "growing");
+    }
+    static const double filled[] = {11, 38, 52, 52};
+    for (int i = -1; i <= 1; i++) {
+        double t[] = {0, 1, 2 + i * 0.001, 3};
+        struct hw_trend_result r;
+        assert_int_equal(trend_of(t, filled, 4, 0.004, 53, &r), 0);
+        assert_string_equal(hw_trend_name(r.trend), "cache-like");
+    }
+}
+
 static void slope_of_a_line(void **state)
 {
     (void)state;
@@ -58,4 +78,5 @@ static void slope_of_a_line(void **state)
     assert_int_equal(r.trend, HW_TREND_GROWING);
 }
 
-HW_TEST_MAIN(cmocka_unit_test(words_for_shapes), cmocka_unit_test(slope_of_a_line))
+HW_TEST_MAIN(cmocka_unit_test(words_for_shapes), cmocka_unit_test(few_moments),
+             cmocka_unit_test(slope_of_a_line))
