@@ -138,9 +138,9 @@ static void put_suspect(const struct view *v, size_t i)
     const struct hw_suspect *s = &v->found.v.v[i];
     char a[HW_UNIT_MAX], b[HW_UNIT_MAX];
     printf("\n%zu. %s %.1f %%: %s in %s object%s", i + 1,
-           s->is_class ? "objects of one class retain" : "one object retains",
-           100 * s->share, hw_fmt_bytes(a, (double)s->retained),
-           hw_fmt_count(b, (double)s->count), hw_plural((uint64_t)s->count));
+           s->is_class ? "objects of one class retain" : "one object retains", 100 * s->share,
+           hw_fmt_bytes(a, (double)s->retained), hw_fmt_count(b, (double)s->count),
+           hw_plural((uint64_t)s->count));
     if (s->elsewhere)
         printf(", %s of it in other suspects", hw_fmt_bytes(a, (double)s->elsewhere));
     puts("");

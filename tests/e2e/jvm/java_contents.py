@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What a heap dump says of the contents of objects: how full collections are, boxed numbers, objects by their fields."""
 import json
+import struct
 import sys
 
 sys.path.insert(0, __file__.rsplit("/", 2)[0])
@@ -19,6 +20,10 @@ public class Fill {
         Hashtable<Object, Object> table; IdentityHashMap<Object, Object> identity; TreeMap<Object, Object> tree;
         ArrayList<Object> list; Vector<Object> vector; LinkedList<Object> chain; ArrayDeque<Object> deque;
         PriorityQueue<Object> queue; CopyOnWriteArrayList<Object> copied; HashSet<Object> set; ArrayBlockingQueue<Object> bounded;
+        ConcurrentSkipListMap<Object, Object> skipMap; ConcurrentSkipListSet<Object> skipSet; TreeSet<Object> treeSet;
+        LinkedBlockingQueue<Object> blocking; LinkedBlockingDeque<Object> blockingDeque; ConcurrentLinkedQueue<Object> free;
+        ConcurrentLinkedDeque<Object> freeDeque; LinkedTransferQueue<Object> transfer;
+        List<Object> fixed, fewList; Set<Object> fewSet; Map<Object, Object> fewMap;
         Integer small; Long large; Double real; String text; Object nothing; boolean flag; char letter; int number;
         int[] numbers;
     }
@@ -33,33 +38,47 @@ public class Fill {
         String[][] names = {{"java.util.HashMap", "table"}, {"java.util.concurrent.ConcurrentHashMap", "table"}, {"java.util.Hashtable", "table"},
             {"java.util.IdentityHashMap", "table"}, {"java.util.ArrayList", "elementData"}, {"java.util.Vector", "elementData"},
             {"java.util.ArrayDeque", "elements"}, {"java.util.PriorityQueue", "queue"}, {"java.util.concurrent.CopyOnWriteArrayList", "array"},
-            {"java.util.concurrent.ArrayBlockingQueue", "items"}};
+            {"java.util.concurrent.ArrayBlockingQueue", "items"}, {"java.util.Arrays$ArrayList", "a"},
+            {"java.util.ImmutableCollections$ListN", "elements"}, {"java.util.ImmutableCollections$SetN", "elements"},
+            {"java.util.ImmutableCollections$MapN", "table"}};
         for (String[] n : names)
             if (Class.forName(n[0]).isInstance(o)) return get(o, Class.forName(n[0]), n[1]);
         return null;
+    }
+    static Object fixed(String name, int n, Own w) { /* without elements, all would be one object */
+        Object[] in = new Object[n == 0 && !name.equals("fixed") ? 1 : n];
+        Map<Object, Object> map = new HashMap<>();
+        for (int k = 0; k < in.length; k++) map.put(in[k] = "f" + k, w);
+        return name.equals("fixed") ? Arrays.asList(in) : name.equals("fewList") ? List.of(in) : name.equals("fewSet") ? Set.of(in) : Map.copyOf(map);
     }
     @SuppressWarnings("unchecked")
     public static void main(String[] a) throws Exception {
         Random r = new Random(7);
         Map<String, long[]> sums = new TreeMap<>();
+        long copied = 0;
         for (int i = 0; i < owns.length; i++) {
             Own w = owns[i] = new Own();
             for (Field f : Own.class.getDeclaredFields()) {
                 Class<?> c = f.getType();
                 boolean isMap = Map.class.isAssignableFrom(c);
                 if (!isMap && !Collection.class.isAssignableFrom(c)) continue;
-                Object o = c == ArrayBlockingQueue.class ? new ArrayBlockingQueue<Object>(50) : c.getDeclaredConstructor().newInstance();
                 int n = r.nextInt(3) == 0 ? r.nextInt(40) : r.nextInt(3);
-                for (int k = 0; k < n; k++)
+                boolean isFixed = c.isInterface();
+                Object o = isFixed ? fixed(f.getName(), n, w)
+                    : c == ArrayBlockingQueue.class ? new ArrayBlockingQueue<Object>(50) : c.getDeclaredConstructor().newInstance();
+                for (int k = 0; k < n && !isFixed; k++)
                     if (isMap) ((Map<Object, Object>) o).put("k" + k, w); else ((Collection<Object>) o).add("e" + k);
-                if (r.nextInt(4) == 0 && n > 2 && !isMap) ((Collection<Object>) o).remove("e1");
+                if (r.nextInt(4) == 0 && n > 2 && !isMap && !isFixed) ((Collection<Object>) o).remove("e1");
+                for (int k = r.nextInt(4); k > 0 && o instanceof Queue; k--) ((Queue<Object>) o).poll();
+                for (int k = r.nextInt(4); k > 0 && o instanceof Deque; k--) ((Deque<Object>) o).addFirst("g" + k);
                 f.set(w, o);
                 long size = isMap ? ((Map<Object, Object>) o).size() : ((Collection<Object>) o).size();
                 Object[] in = (Object[]) array(o);
                 long slots = in == null ? 0 : in.length, used = 0;
                 for (int k = 0; k < slots; k++) used += in[k] != null ? 1 : 0;
                 long[] s = sums.computeIfAbsent(f.getName(), x -> new long[6]);
-                long[] one = {1, size == 0 ? 1 : 0, size == 1 ? 1 : 0, size, o instanceof IdentityHashMap ? slots / 2 : slots, 4 * (slots - used)};
+                if (c == CopyOnWriteArrayList.class) copied += 24 + (16 + 4 * slots + 7) / 8 * 8;
+                long[] one = {1, size == 0 ? 1 : 0, size == 1 ? 1 : 0, size, o instanceof IdentityHashMap || isFixed && isMap ? slots / 2 : slots, 4 * (slots - used)};
                 for (int k = 0; k < s.length; k++) s[k] += one[k];
             }
             w.small = 1000 + i % 50; w.large = 10000000000L + i; w.real = i / 3.0; w.text = "text " + i; w.flag = i % 2 == 0; w.letter = (char) ('a' + i % 26);
@@ -67,6 +86,7 @@ public class Fill {
         }
         for (Map.Entry<String, long[]> e : sums.entrySet())
             System.out.println("fill " + e.getKey() + " " + Arrays.toString(e.getValue()).replaceAll("[\\[\\],]", ""));
+        System.out.println("fill copied.bytes " + copied);
         System.gc();
         System.out.println("ready"); System.out.flush();
         System.in.read();
@@ -81,6 +101,45 @@ def graph(box, *arguments, check=0):
     return json.loads(r.stdout) if check == 0 else r.stderr.decode()
 
 
+def claimed(size):
+    """A dump with a HashMap of three entries in a table of four and an ArrayList of three in an array of ten, whose fields say SIZE."""
+    texts, body = bytearray(), bytearray()
+    record = lambda tag, b: struct.pack(">BII", tag, 0, len(b)) + b
+    entries = [0x9010, 0x9020, 0x9030]
+
+    def name(n, text):
+        texts.extend(record(1, struct.pack(">Q", n) + text.encode()))
+        return n
+
+    def declare(number, text, fields=()):
+        texts.extend(record(2, struct.pack(">IQIQ", number, number, 0, name(number + 1, text))))
+        body.extend(struct.pack(">BQI6QIHHH", 0x20, number, 0, 0x100 if number != 0x100 else 0, 0, 0, 0, 0, 0, 0, 0, 0, len(fields)))
+        for i, (field, kind) in enumerate(fields):
+            body.extend(struct.pack(">QB", name(number + 2 + i, field), kind))
+
+    declare(0x100, "java/lang/Object")
+    declare(0x200, "java/util/HashMap", [("table", 2), ("size", 10)])
+    declare(0x300, "java/util/ArrayList", [("elementData", 2), ("size", 10)])
+    declare(0x400, "[Ljava/lang/Object;")
+    for n in entries:
+        body.extend(struct.pack(">BQIQI", 0x21, n, 0, 0x100, 0))
+    for number, kind, array, length in (0xA000, 0x200, 0xA100, 4), (0xB000, 0x300, 0xB100, 10):
+        body.extend(struct.pack(">BQIIQ", 0x22, array, 0, length, 0x400) + struct.pack(f">{length}Q", *entries, *[0] * (length - 3)))
+        body.extend(struct.pack(">BQIQIQi", 0x21, number, 0, kind, 12, array, size) + struct.pack(">BQ", 0xFF, number))
+    return b"JAVA PROFILE 1.0.2\0" + struct.pack(">IQ", 8, 0) + texts + record(0x0C, bytes(body))
+
+
+def sizes(box):
+    """A size that cannot be is not shown: negative, above a list's slots, more entries than objects. A hash table may be above 100 %."""
+    for size, want in (3, {"java.util.HashMap": (3, 4), "java.util.ArrayList": (3, 10)}), (-1, {}), (2**31 - 1, {}), (6, {"java.util.HashMap": (6, 4), "java.util.ArrayList": (6, 10)}), (11, {}):
+        file = box.path("claimed.hprof")
+        with open(file, "wb") as f:
+            f.write(claimed(size))
+        page = graph(box, "--collections", file)
+        hw.equal({r["class"]: (r["elements"], r["slots"]) for r in page["rows"]}, want, f"collections that say {size}")
+        hw.equal(page["unknown"], 2 - len(want), f"not known of those that say {size}")
+
+
 def contents(box):
     """Collections, boxes and conditions on fields in a JVM's dump, against what the program says of itself and against SQL."""
     hw.need("java", "javac", "jmap")
@@ -93,8 +152,12 @@ def contents(box):
         dump(box, jvm)
     page = graph(box, "--collections", file)
     hw.equal(page["unknown"], 0, "collections whose size is not known")
-    have = {r["holder"]: tuple(r[k] for k in ("objects", "empty", "with_one", "elements", "slots", "unused"))
-            for r in page["by_holder"] if r["holder"].startswith("Fill$Own.")}
+    copied, have = want.pop("Fill$Own.copied.bytes"), {}
+    for r in page["by_holder"]:  # List.of() has two classes
+        if r["holder"].startswith("Fill$Own."):
+            one = [r[k] for k in ("objects", "empty", "with_one", "elements", "slots", "unused")]
+            have[r["holder"]] = tuple(map(sum, zip(one, have.get(r["holder"], [0] * len(one)))))
+    hw.equal([(r["bytes"],) for r in page["by_holder"] if r["holder"] == "Fill$Own.copied"], [copied], "bytes, with empty arrays of their own")
     hw.equal(have, want, "collections by holder, against reflection")
     for name in {r["class"] for r in page["rows"]}:
         of = lambda rows, key: sum(r[key] for r in rows if r["class"] == name)
@@ -151,4 +214,4 @@ def contents(box):
 
 
 if __name__ == "__main__":
-    hw.main({"contents": contents})
+    hw.main({"contents": contents, "sizes": sizes})
