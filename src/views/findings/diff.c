@@ -413,6 +413,26 @@ double hw_diff_change(const struct hw_diff *d, const struct hw_diff_value *v, en
     return hw_diff_side_b(d, v, m) - hw_diff_side_a(d, v, m);
 }
 
+/*
+ * What a recording without a sample there may have missed: UNSEEN intervals, with 95 % (a chance of
+ * exp(-3) that none of them was hit). Objects: of the other side's mean size, as bytes are missed.
+ */
+#define UNSEEN 3.0
+
+static double unseen_error(const struct hw_value *v, const struct hw_value *other, enum hw_metric m,
+                           uint64_t interval_bytes)
+{
+    bool live = hw_metric_is_live(m);
+    int64_t bytes = live ? other->space : other->alloc_space;
+    int64_t objects = live ? other->objects : other->alloc_objects;
+    if (interval_bytes <= 1 || hw_value_get(v, m) != 0 || hw_value_samples(v, m) != 0)
+        return 0;
+    double unseen = UNSEEN * (double)interval_bytes;
+    if (hw_metric_is_bytes(m))
+        return unseen;
+    return bytes > 0 ? unseen * (double)objects / (double)bytes : 0;
+}
+
 /* In units of the metric. */
 static double unscaled_error(const struct hw_diff *d, const struct hw_diff_value *v,
                              enum hw_metric m, double a, double b)
@@ -446,8 +466,15 @@ double hw_diff_error(const struct hw_diff *d, const struct hw_diff_value *v, enu
     double a = hw_value_error(&v->a, m, d->interval_a), b = hw_value_error(&v->b, m, d->interval_b);
     if (isinf(a) || isinf(b))
         return INFINITY;
+    double missed_a = 0, missed_b = 0;
+    if (!d->same_run) {
+        missed_a = unseen_error(&v->a, &v->b, m, d->interval_a);
+        missed_b = unseen_error(&v->b, &v->a, m, d->interval_b);
+    }
     if (fabs(d->scale_a - d->scale_b) <= 0)
-        return d->scale_a * unscaled_error(d, v, m, a, b);
+        return d->scale_a * hypot(unscaled_error(d, v, m, a, b), hypot(missed_a, missed_b));
+    a = hypot(a, missed_a);
+    b = hypot(b, missed_b);
     return sqrt(a * a * d->scale_a * d->scale_a + b * b * d->scale_b * d->scale_b);
 }
 

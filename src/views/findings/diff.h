@@ -7,7 +7,8 @@
  *          and module, a module by its stem (libfoo.so.1.2 matches libfoo.so.1.3); unnamed frames
  *          by module, build id and offset. A union tree and a table of functions hold the value of
  *          each side and the change B - A. Sampling error: of two recordings, the errors of both
- *          sides add. Of two dumps of one process, what is live in both is the same sample and has
+ *          sides add; one that is sampled and has no sample there may have missed three intervals
+ *          (95 %). Of two dumps of one process, what is live in both is the same sample and has
  *          no error in the change: only samples that came or went count. A change within two
  *          standard errors is noise. Scales: figures of each side may be multiplied by a factor, so
  *          that sides of unequal length can be compared by share of their totals or per second.

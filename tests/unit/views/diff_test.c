@@ -155,6 +155,44 @@ static void what_stayed_has_no_error(void **state)
 }
 
 /* Filters of each side count in its tree; factors in every figure. */
+/* A is exact, B sampled: what B has no sample of may be there, up to three intervals of it. */
+static void unseen_is_not_gone(void **state)
+{
+    (void)state;
+    struct hw_profile *p[2];
+    struct loaded l[2];
+    struct hw_diff d;
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(hw_profile_new(&p[k]), 0);
+        uint32_t dump = fill_dump(p[k], 5, "libc.malloc", 1, k ? 4096 : 1, 0);
+        add(p[k], dump, "main;both;malloc@/lib/libc.so", 200, 819200, k ? 819200 * 4096. : 0);
+        if (k == 0) {
+            add(p[k], dump, "main;small;malloc@/lib/libc.so", 100, 12000, 0);
+            add(p[k], dump, "main;large;malloc@/lib/libc.so", 100, 13000, 0);
+        }
+        load(&l[k], p[k], 1);
+    }
+    struct hw_diff_side a = side_of(&l[0], 1), b = side_of(&l[1], 4096);
+    assert_int_equal(hw_diff_make(&a, &b, 0, &d), 0);
+    const struct hw_diff_value *small = &row_of(&d, "small")->self;
+    const struct hw_diff_value *large = &row_of(&d, "large")->self;
+    assert_near(hw_diff_error(&d, small, HW_METRIC_SPACE), 12288, 0.1);
+    assert_near(hw_diff_error(&d, small, HW_METRIC_OBJECTS), 102.4, 0.1);
+    assert_false(hw_diff_is_significant(&d, small, HW_METRIC_SPACE));
+    assert_false(hw_diff_is_significant(&d, small, HW_METRIC_OBJECTS));
+    assert_true(hw_diff_is_significant(&d, large, HW_METRIC_SPACE));
+    assert_true(hw_diff_is_significant(&d, large, HW_METRIC_OBJECTS));
+    hw_diff_scale(&d, 2, 3);
+    assert_near(hw_diff_error(&d, small, HW_METRIC_SPACE), 3 * 12288, 0.1);
+    hw_diff_done(&d);
+    assert_int_equal(hw_diff_make(&b, &a, 0, &d), 0); /* the other way */
+    small = &row_of(&d, "small")->self;
+    assert_near(hw_diff_error(&d, small, HW_METRIC_SPACE), 12288, 0.1);
+    hw_diff_done(&d);
+    unload(&l[0], true);
+    unload(&l[1], true);
+}
+
 static void filtered_and_scaled(void **state)
 {
     (void)state;
@@ -273,5 +311,6 @@ static void frames_without_names(void **state)
 }
 
 HW_TEST_MAIN(cmocka_unit_test(two_files_as_their_twin), cmocka_unit_test(what_stayed_has_no_error),
-             cmocka_unit_test(filtered_and_scaled), cmocka_unit_test(false_alarms),
-             cmocka_unit_test(stems), cmocka_unit_test(frames_without_names))
+             cmocka_unit_test(unseen_is_not_gone), cmocka_unit_test(filtered_and_scaled),
+             cmocka_unit_test(false_alarms), cmocka_unit_test(stems),
+             cmocka_unit_test(frames_without_names))
