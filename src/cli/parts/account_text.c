@@ -30,10 +30,11 @@ void hw_account_line(const struct hw_memory_parts *m, const char *at, size_t wid
         bool last = p == HW_PART_UNEXPLAINED;
         if (!last && fabs(v) < 0.05)
             continue;
+        bool beside = p == HW_PART_LIVE && m->has_objects;
         const char *sign = last ? "(" : v < 0 ? "- " : n ? "+ " : "";
-        (void)snprintf(word, sizeof word, "%s%s %.1f%s", sign,
-                       hw_memory_part_name((enum hw_memory_part)p), last ? v : fabs(v),
-                       last ? ")" : "");
+        (void)snprintf(word, sizeof word, "%s%s%s %.1f%s", sign,
+                       hw_memory_part_name((enum hw_memory_part)p), beside ? " in malloc" : "",
+                       last ? v : fabs(v), last ? ")" : "");
         n++;
         if (out->n - begin + strlen(word) + 1 > width) {
             hw_strbuf_adds(out, "\n   ");

@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/text/text_parts.h"
 #include "views/account/heap_division.h"
 #include "views/account/rounding.h"
@@ -225,15 +226,20 @@ static bool find_reading(struct find *f, int64_t ts_ns, double live)
 
 static const char *find_unsaid_python(const struct find *f)
 {
+    static const char late[] =
+        "Python's arenas were not read in time: it was beginning or ending, or was too short";
     double state;
     if (!hw_process_counter(f->p, f->view->upid, "python.heap.state", f->out->ts_ns, &state, NULL))
-        return "this recording has nothing of Python's arenas; sys._debugmallocstats tells the "
-               "program";
-    return state == 1   ? NULL
-           : state == 3 ? "Python's arenas changed while they were read"
-           : state == 4 ? "Python's arenas are too many to be read in a tenth of a second"
-                        : "Python's arenas were not found: another version than 3.10 to 3.13, "
-                          "PYTHONMALLOC, or built without them";
+        return f->out->has_objects
+                   ? late
+                   : "this recording has nothing of Python's arenas; sys._debugmallocstats tells "
+                     "the program";
+    return state == 1            ? NULL
+           : state == 3          ? "Python's arenas changed while they were read"
+           : state == 4          ? "Python's arenas are too many to be read in a tenth of a second"
+           : f->out->has_objects ? late
+                                 : "Python's arenas were not found: another version than 3.10 to "
+                                   "3.13, PYTHONMALLOC, or built without them";
 }
 
 static const char *find_unsaid_go(const struct find *f)
@@ -516,7 +522,8 @@ int hw_memory_parts_find(const struct hw_profile *p, const struct hw_process_vie
                          const hw_values *values, struct hw_memory_parts *out)
 {
     struct find f = {.p = p, .view = v, .out = out, .heap = {.is_glibc = true}};
-    *out = (struct hw_memory_parts){.page_tables = -1};
+    *out = (struct hw_memory_parts){.page_tables = -1,
+                                    .has_objects = hw_process_has_heap(p, v->upid, HW_PYTHON_HEAP)};
     static const hw_values none = {0};
     if (v->kind != HW_HEAP_NATIVE) /* what is live in a managed heap is a part of that */
         values = &none;

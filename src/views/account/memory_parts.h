@@ -76,6 +76,7 @@ struct hw_memory_parts {
     enum hw_block_rule allocator; /* by its library among the mappings */
     bool rounding_by_sample; /* summed by the recorder from each sample's size; else an estimate */
     bool by_owner;           /* the recorder identified the allocator's mappings */
+    bool has_objects; /* the profile has a heap of Python's objects, which are a managed part */
 };
 
 const char *hw_memory_part_name(enum hw_memory_part p);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 
 #include "base/banned.h"
@@ -147,6 +148,17 @@ static bool has_ended(const struct hw_profile *p, const struct hw_process_rows *
         last = h->ts_ns;
     }
     return ended;
+}
+
+bool hw_process_has_heap(const struct hw_profile *p, hw_upid upid, const char *name)
+{
+    const struct hw_strings *strings = hw_callsites_strings(p->callsites);
+    const struct hw_process_rows dumps = hw_by_process_of(&p->dumps_of, upid);
+    for (size_t i = 0; i < dumps.n; i++)
+        if (hw_bytes_equal(hw_strings_get(strings, p->dumps.v[dumps.v[i]].heap_name),
+                           hw_bytes_str(name)))
+            return true;
+    return false;
 }
 
 int hw_process_view_init(struct hw_process_view *v, const struct hw_profile *p,

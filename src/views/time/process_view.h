@@ -51,6 +51,8 @@ struct hw_process_view {
 int hw_process_view_init(struct hw_process_view *v, const struct hw_profile *p,
                          const struct hw_series_list *list, hw_upid upid);
 void hw_process_view_done(struct hw_process_view *v);
+/* In the trace, chosen or not. */
+bool hw_process_has_heap(const struct hw_profile *p, hw_upid upid, const char *name);
 /* The moment with the most live bytes, recorded maxima included; NULL when there is none. */
 const struct hw_process_moment *hw_process_view_peak(const struct hw_process_view *v);
 /*

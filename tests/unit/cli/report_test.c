@@ -111,7 +111,8 @@ static void an_older_rss_is_not_compared(void **state)
 static void an_account_of_another_moment(void **state)
 {
     (void)state;
-    for (int earlier = 0; earlier < 2; earlier++) {
+    for (int i_case = 0; i_case < 3; i_case++) {
+        bool earlier = i_case == 1, has_objects = i_case == 2;
         struct hw_profile *p;
         assert_int_equal(hw_profile_new(&p), 0);
         int64_t ts_ns = SECOND + 50000000 - earlier * 10000000;
@@ -119,6 +120,11 @@ static void an_account_of_another_moment(void **state)
                                HW_DUMP_FROM_STARTUP | HW_DUMP_KEEPS_PEAK);
         p->dumps.v[d].start_ts_ns = SECOND;
         fill_row(p, d, "main;malloc", 1, 40 << 20);
+        if (has_objects) {
+            d = fill_dump(p, 5, "python.alloc", SECOND + 50000000, 1,
+                          HW_DUMP_FROM_STARTUP | HW_DUMP_KEEPS_PEAK);
+            p->dumps.v[d].start_ts_ns = SECOND;
+        }
         const struct {
             const char *name;
             double value;
@@ -140,8 +146,9 @@ static void an_account_of_another_moment(void **state)
         assert_int_equal(hw_vec_push(&p->smaps, row), 0);
         struct hw_report_options o = options();
         find_in_report(p, &o,
-                       earlier ? "RSS 50.0 MiB at 40 ms = live 30.0 + "
-                               : "RSS 50.0 MiB = live 40.0 + ");
+                       has_objects ? "RSS 50.0 MiB = live in malloc 40.0 + "
+                       : earlier   ? "RSS 50.0 MiB at 40 ms = live 30.0 + "
+                                   : "RSS 50.0 MiB = live 40.0 + ");
     }
 }
 

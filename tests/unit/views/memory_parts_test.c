@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "views/account/memory_parts.h"
 #include "views/account/parts_diff.h"
@@ -261,6 +262,25 @@ static void forked_child(void **state)
     hw_memory_parts_done(&m);
 }
 
+/* Whose objects were recorded has arenas that are known: then there was no reading in time. */
+static void python_without_a_reading(void **state)
+{
+    (void)state;
+    for (int has_objects = 0; has_objects < 2; has_objects++) {
+        struct hw_memory_parts m;
+        struct hw_profile *p = profile_of(1, (uint64_t)MIB);
+        map(p, "/usr/bin/python3.11", MIB, MIB);
+        count(p, "python.heap.state", 2);
+        if (has_objects)
+            (void)fill_dump(p, 5, "python.alloc", 200, 1, HW_DUMP_FROM_STARTUP);
+        find(p, 3 * MIB, &m);
+        assert_non_null(m.unsaid);
+        assert_non_null(strstr(m.unsaid, has_objects ? "not read in time" : "another version"));
+        hw_memory_parts_done(&m);
+        hw_profile_free(p);
+    }
+}
+
 static void many(void **state)
 {
     enum { MANY = 500000 };
@@ -297,11 +317,16 @@ static void many(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many),           cmocka_unit_test(untouched_block),
-        cmocka_unit_test(foreign_blocks), cmocka_unit_test(guessed_rounding),
-        cmocka_unit_test(several_sizes),  cmocka_unit_test(moved),
-        cmocka_unit_test(asked_before),   cmocka_unit_test(forked_child),
-        cmocka_unit_test(grew_meanwhile), cmocka_unit_test(gaps)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(python_without_a_reading),
+                                       cmocka_unit_test(many),
+                                       cmocka_unit_test(untouched_block),
+                                       cmocka_unit_test(foreign_blocks),
+                                       cmocka_unit_test(guessed_rounding),
+                                       cmocka_unit_test(several_sizes),
+                                       cmocka_unit_test(moved),
+                                       cmocka_unit_test(asked_before),
+                                       cmocka_unit_test(forked_child),
+                                       cmocka_unit_test(grew_meanwhile),
+                                       cmocka_unit_test(gaps)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
