@@ -11,9 +11,11 @@
 
 #include "base/error.h"
 #include "base/files/fd.h"
+#include "base/limits.h"
 #include "base/text/json_out.h"
 #include "base/text/plural.h"
 #include "cli/cli.h"
+#include "cli/parts/loss_text.h"
 #include "cli/parts/open_profile.h"
 #include "cli/parts/pager.h"
 #include "cli/parts/short_name.h"
@@ -235,6 +237,11 @@ static int put_text(struct page *pg, bool *incomplete)
         printf("%zu row%s suppressed, %s live\n", l->n_suppressed, hw_plural(l->n_suppressed),
                hw_fmt_bytes(buf, (double)l->suppressed_space));
     hw_account_growth_put(&pg->growth);
+    if (pg->n_rows &&
+        hw_series_has(&pg->show.list, pg->show.p, pg->show.view.upid, HW_PYTHON_HEAP)) {
+        fputs("\nnote: ", stdout);
+        hw_print_folded(stdout, HW_FREE_LISTS_TEXT, 6, 6, pg->look.width);
+    }
     if (pg->has_limit)
         putchar('\n');
     put_gate(pg, stdout);

@@ -6,8 +6,15 @@
 #ifndef HW_CLI_PARTS_LOSS_TEXT_H
 #define HW_CLI_PARTS_LOSS_TEXT_H
 
+#include "base/limits.h"
 #include "base/text/strbuf.h"
 #include "views/findings/losses.h"
+
+/* What no trace can say of Python's objects. */
+#define HW_FREE_LISTS_TEXT                                                                         \
+    HW_PYTHON_HEAP                                                                                 \
+    ": Python reuses freed floats, tuples, lists, dicts and frames without asking for memory; "    \
+    "such a block counts for the line that asked for it first, not for the one that holds it now"
 
 /*
  * One line without its newline: "buffer overrun: the profile of pid 4711 ('nginx') ended early; …".

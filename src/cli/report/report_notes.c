@@ -228,16 +228,6 @@ static bool has_python_allocators(const struct hw_report_data *d)
     return strstr(hw_strings_cstr(strings, d->p->config_text), HW_ATTRIBUTE_PYTHON) != NULL;
 }
 
-static bool has_heap(const struct hw_report_data *d, const char *name)
-{
-    const struct hw_strings *strings = hw_callsites_strings(d->p->callsites);
-    for (size_t i = 0; i < d->list.v.n; i++)
-        if (d->list.v.v[i].upid.v == d->upid.v &&
-            hw_bytes_equal(hw_strings_get(strings, d->list.v.v[i].heap_name), hw_bytes_str(name)))
-            return true;
-    return false;
-}
-
 static bool is_go_instead(const struct hw_report_data *d)
 {
     const struct hw_process_rows of = hw_series_of(&d->list, d->upid);
@@ -256,11 +246,13 @@ static void put_runtimes(struct notes *n)
             "its C code, are next to nothing beside it (--heap libc.malloc)");
     const char *name = hw_base_name(hw_report_process_name(n->d, n->d->upid));
     if (strncmp(name, "python", 6) == 0 && !has_python_allocators(n->d) &&
-        !has_heap(n->d, HW_PYTHON_HEAP))
+        !hw_process_has_heap(n->d->p, n->d->upid, HW_PYTHON_HEAP))
         put_note(n, "note", "33",
                  "python keeps objects up to 512 bytes in arenas of its own (pymalloc), which "
                  "this recording lacks: they are the heap " HW_PYTHON_HEAP
                  ", or with --python-allocators malloc's");
+    if (n->d->n_rows && hw_series_has(&n->d->list, n->d->p, n->d->upid, HW_PYTHON_HEAP))
+        put_note(n, "note", "33", HW_FREE_LISTS_TEXT);
     if (has_module(n->d, "libjvm.so"))
         put_note(n, "note", "33",
                  hw_heap_graph_of(n->d->p, n->d->upid)

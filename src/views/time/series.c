@@ -26,6 +26,18 @@ enum hw_heap_kind hw_heap_kind_of(struct hw_bytes name)
     return hw_bytes_equal(name, hw_bytes_str("com.android.art")) ? HW_HEAP_CHURN : HW_HEAP_NATIVE;
 }
 
+bool hw_series_has(const struct hw_series_list *list, const struct hw_profile *p, hw_upid upid,
+                   const char *heap)
+{
+    const struct hw_strings *strings = hw_callsites_strings(p->callsites);
+    const struct hw_process_rows rows = hw_series_of(list, upid);
+    for (size_t i = 0; i < rows.n; i++)
+        if (hw_bytes_equal(hw_strings_get(strings, list->v.v[rows.v[i]].heap_name),
+                           hw_bytes_str(heap)))
+            return true;
+    return false;
+}
+
 static uint64_t heap_key(hw_upid upid, hw_str_id heap_name)
 {
     return (uint64_t)upid.v << 32 | heap_name.v;

@@ -75,6 +75,8 @@ static inline struct hw_process_rows hw_series_of(const struct hw_series_list *l
 /* NULL: the list has no such heap. */
 const struct hw_series *hw_series_find(const struct hw_series_list *list, hw_upid upid,
                                        hw_str_id heap_name);
+bool hw_series_has(const struct hw_series_list *list, const struct hw_profile *p, hw_upid upid,
+                   const char *heap);
 /* Keeps only heaps of this name; HW_ENOTFOUND if there is none, then the list is unchanged. */
 int hw_series_list_choose(struct hw_series_list *list, const struct hw_profile *p,
                           const char *heap);

@@ -209,6 +209,10 @@ def start(box):
         told = counted(box, python, "run", 200)
         r = recorded(box, [python, "-S", "fill.py", "run", "200"], trace=f"{i}.trace")
         compare(box, r.trace, told)
+    for command, heap, says in (("report", None, True), ("leaks", None, True), ("report", "libc.malloc", False)):
+        out = b" ".join(box.run([hw.tool("heapwise"), command, *(["--heap", heap] if heap else []), r.trace]).stdout.split())
+        hw.equal(b"Python reuses freed floats" in out, says, f"{command} of {heap}: {out.decode()}")
+        hw.true(b"this recording lacks" not in out, f"{command} of {heap}: {out.decode()}")
 
 
 class Talk:
