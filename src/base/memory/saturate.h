@@ -32,4 +32,10 @@ static inline int64_t hw_sat_mul(int64_t a, int64_t b)
     return r;
 }
 
+/* Whole; what is no number is 0. */
+static inline uint64_t hw_sat_uint(double v)
+{
+    return !(v > 0) ? 0 : v < 0x1p64 ? (uint64_t)v : UINT64_MAX;
+}
+
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/memory/saturate.h"
 #include "daemon/books/ring_consumer.h"
 
 #include "base/banned.h"
@@ -36,7 +37,7 @@ static uint64_t ns_at(const struct hw_rec_slices *r, uint64_t since_ticks)
         return r->time_ns;
     return since_ticks >= ticks
                ? r->end_time_ns
-               : r->time_ns + (uint64_t)((double)since_ticks * ((double)ns / (double)ticks));
+               : r->time_ns + hw_sat_uint((double)since_ticks * ((double)ns / (double)ticks));
 }
 
 /* Entries [from, n) of a batch. */

@@ -13,6 +13,7 @@
 #include "base/arch.h"
 #include "base/clock.h"
 #include "base/files/fd.h"
+#include "base/memory/saturate.h"
 #include "daemon/core.h"
 #include "daemon/dump/dump_job.h"
 #include "daemon/dump/dump_write.h"
@@ -121,8 +122,8 @@ static int write_share(struct measurement *x)
     struct hw_memory_account a = hw_memory_account_of(t->pid.pid);
     if (x->interval_bytes == 1)
         return HW_OK;
-    a.pins_blocks = (uint64_t)(x->map.all + 0.5);
-    a.pins_missed = (uint64_t)(missed * x->map.all + 0.5);
+    a.pins_blocks = hw_sat_uint(x->map.all + 0.5);
+    a.pins_missed = hw_sat_uint(missed * x->map.all + 0.5);
     if (hw_pins_lost(&x->map) > WORTH_A_WARNING)
         warn_of_lost(x);
     return hw_proc_poll_account(t, hw_now_boottime_ns(), &a, NULL);

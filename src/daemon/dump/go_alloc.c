@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/files/fd.h"
+#include "base/memory/saturate.h"
 #include "daemon/books/callsite_totals.h"
 #include "daemon/core.h"
 #include "trace/profile_writer.h"
@@ -123,7 +124,7 @@ static void add_site(const struct hw_reading_go_site *site, uint64_t rate, struc
     double size = (double)site->size;
     double scale = rate <= 1 ? 1 : 1 / (1 - exp(-size / (double)rate));
     double all = (double)site->allocated, live = (double)(site->allocated - site->freed);
-    uint64_t allocated = (uint64_t)(all * size * scale), in_use = (uint64_t)(live * size * scale);
+    uint64_t allocated = hw_sat_uint(all * size * scale), in_use = hw_sat_uint(live * size * scale);
     double missing = scale * (scale - 1);
     s->self_allocated += allocated;
     s->self_freed += allocated - in_use;

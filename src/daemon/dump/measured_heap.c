@@ -1,6 +1,7 @@
 #include "daemon/dump/measured_heap.h"
 
 #include "base/error.h"
+#include "base/memory/saturate.h"
 
 #include "base/banned.h"
 
@@ -60,7 +61,7 @@ static double more(double v)
 static bool tell(struct hw_measured_site *s)
 {
     struct hw_totals *t = &s->told;
-    uint64_t bytes = (uint64_t)(s->bytes + 0.5), blocks = bytes ? s->blocks : 0;
+    uint64_t bytes = hw_sat_uint(s->bytes + 0.5), blocks = bytes ? s->blocks : 0;
     uint64_t old_bytes = hw_totals_live(t), old_blocks = t->alloc_count - t->free_count;
     t->allocated += bytes > old_bytes ? bytes - old_bytes : 0;
     t->freed += bytes < old_bytes ? old_bytes - bytes : 0;

@@ -83,9 +83,26 @@ static void test_joined(void **state)
     hw_measured_heap_done(&m);
 }
 
+/* A program says how large its samples are. */
+static void test_more_than_numbers_hold(void **state)
+{
+    (void)state;
+    struct hw_measured_heap m = {0};
+    struct hw_snap_book out = {0};
+    hw_measured_heap_begin(&m);
+    assert_int_equal(hw_measured_heap_add(&m, 1, 0x1p76, 1), 0);
+    assert_int_equal(hw_measured_heap_add(&m, 2, -0x1p76, 1), 0);
+    assert_int_equal(hw_measured_heap_tell(&m, &out), 0);
+    assert_true(of(&m, 1) == UINT64_MAX);
+    assert_int_equal(of(&m, 2), 0);
+    hw_vec_done(&out.cells);
+    hw_measured_heap_done(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_told_by_sums),
-                                       cmocka_unit_test(test_joined)};
+                                       cmocka_unit_test(test_joined),
+                                       cmocka_unit_test(test_more_than_numbers_hold)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
