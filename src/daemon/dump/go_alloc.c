@@ -21,6 +21,8 @@ struct sums {
     struct hw_map64 rows; /* by callsite */
 };
 
+#define MOST_BYTES (UINT64_C(64) << 20) /* of stacks and names, of all readings together */
+
 struct hw_go_alloc {
     struct hw_callsites *cs;
     struct sums last;          /* in the trace */
@@ -28,6 +30,7 @@ struct hw_go_alloc {
     uint64_t read_ns, last_ns; /* of the reading in the trace (boot time), and of its dump */
     uint64_t n_samples;        /* so far */
     uint32_t said;             /* bits of enum hw_go_profile_state */
+    bool is_full;              /* cs is not there any more, nothing is written */
 };
 
 static void sums_done(struct sums *s)
@@ -69,6 +72,11 @@ bool hw_go_alloc_is_known(const struct hw_go_alloc *g)
 
 /* ---- stacks ---- */
 
+static bool fits(const struct hw_go_alloc *g)
+{
+    return hw_callsites_bytes(g->cs) <= MOST_BYTES;
+}
+
 static int copy_text(struct hw_go_alloc *g, const struct hw_strings *from, hw_str_id id,
                      hw_str_id *out)
 {
@@ -95,7 +103,7 @@ static int add_frames(struct hw_go_alloc *g, const struct hw_reading_go *from, h
         if (rc == HW_OK)
             rc = copy_text(g, from->strings, f->file, &row.file);
         if (rc == HW_OK)
-            rc = hw_callsites_frame(g->cs, &row, &ids[i]);
+            rc = fits(g) ? hw_callsites_frame(g->cs, &row, &ids[i]) : HW_ELIMIT;
     }
     return rc;
 }
@@ -149,7 +157,7 @@ static int sum_up(struct hw_go_alloc *g, const struct hw_reading_go *from, const
         bool fresh;
         if (site->n == 0 || site->allocated == 0)
             continue;
-        rc = callsite_of(g, from, site, ids, &c);
+        rc = fits(g) ? callsite_of(g, from, site, ids, &c) : HW_ELIMIT;
         if (rc == HW_OK)
             rc = hw_map64_at(&out->rows, c.v, &row, &fresh);
         if (rc == HW_OK && fresh) {
@@ -255,6 +263,22 @@ static void count(struct hw_session *s, struct hw_go_alloc *g, uint64_t n_sample
     g->n_samples = n_samples > g->n_samples ? n_samples : g->n_samples;
 }
 
+/* A program has its stacks for good. One that shows others each time pretends. */
+static void give_up(struct hw_session *s, struct hw_go_alloc *g, int32_t pid, size_t n_sites)
+{
+    hw_session_warn(
+        s,
+        "pid %d: a Go program: what its Go code allocates is not known%s: its stacks and "
+        "their names take more than %llu MiB; %zu stacks of this reading are left out",
+        pid, g->last_ns ? " any more" : "", (unsigned long long)(MOST_BYTES >> 20), n_sites);
+    hw_profile_forget(s->go_writer, g->key);
+    hw_callsites_free(g->cs);
+    sums_done(&g->last);
+    g->cs = NULL;
+    g->last = (struct sums){0};
+    g->is_full = true;
+}
+
 static int write_known(struct hw_session *s, struct hw_go_alloc *g, int32_t pid,
                        const struct hw_reading_memory *m, struct hw_error *err)
 {
@@ -264,9 +288,12 @@ static int write_known(struct hw_session *s, struct hw_go_alloc *g, int32_t pid,
     int rc = ids ? add_frames(g, from, ids) : HW_ENOMEM;
     if (rc == HW_OK)
         rc = sum_up(g, from, ids, &all);
-    if (rc < 0)
+    if (rc == HW_ELIMIT) {
+        give_up(s, g, pid, from->sites.n);
+        rc = HW_OK;
+    } else if (rc < 0) {
         rc = hw_fail(err, rc, 0, "Go's allocations of pid %d", pid);
-    else if (!is_older(&all, &g->last)) {
+    } else if (!is_older(&all, &g->last)) {
         follow(&all, &g->last);
         rc = write_sums(s, g, pid, m, &all, err);
         count(s, g, samples_of(&all));
@@ -317,7 +344,7 @@ int hw_go_alloc_write(struct hw_session *s, struct hw_go_alloc **of, int32_t pid
         rc = new_one(s, of);
     if (rc < 0)
         return hw_fail(err, rc, 0, "Go's allocations of pid %d", pid);
-    if (m->heaps_ns <= (*of)->read_ns) /* it, or a later one, is in the trace */
+    if ((*of)->is_full || m->heaps_ns <= (*of)->read_ns) /* it, or a later one, is in the trace */
         return HW_OK;
     say(s, *of, pid, m->go_alloc);
     return m->go_alloc->state == HW_GO_PROFILE_KNOWN ? write_known(s, *of, pid, m, err) : HW_OK;
