@@ -72,6 +72,8 @@ static const char *remedy(int sys_errno)
 {
     if (sys_errno == EISDIR)
         return " (name a file in it)";
+    if (sys_errno == EFBIG)
+        return " (raise the limit of file sizes: ulimit -f)";
     return sys_errno == EMFILE ? " (raise the limit of descriptors: ulimit -n)" : "";
 }
 

@@ -102,6 +102,11 @@ void hw_control_fail(struct hw_control_conn *c, const char *text)
     hw_control_send(c, HW_CTL_ERROR, 0, NULL, 0, text);
 }
 
+void hw_control_fail_as(struct hw_control_conn *c, const struct hw_error *err)
+{
+    hw_control_send(c, HW_CTL_ERROR, (uint64_t)(-(int64_t)err->code), NULL, 0, err->text);
+}
+
 struct hw_session *hw_control_session(struct hw_control_conn *c, uint64_t id)
 {
     if (id == 0)

@@ -471,6 +471,12 @@ int hw_controller_next(struct hw_controller *c, int timeout_ms, struct hw_contro
     return 1;
 }
 
+int hw_controller_refused(const struct hw_controller_event *e, struct hw_error *err)
+{
+    int code = e->session && e->session <= INT16_MAX ? -(int)e->session : HW_EINVAL;
+    return hw_fail(err, code, 0, "%.*s", (int)e->body.n, (const char *)e->body.p);
+}
+
 int hw_controller_wait(struct hw_controller *c, enum hw_control_type type, int timeout_ms,
                        struct hw_controller_event *out, struct hw_error *err)
 {
@@ -483,7 +489,7 @@ int hw_controller_wait(struct hw_controller *c, enum hw_control_type type, int t
         if (rc < 0)
             return rc;
         if (rc > 0 && out->type == HW_CTL_ERROR)
-            return hw_fail(err, HW_EINVAL, 0, "%.*s", (int)out->body.n, (const char *)out->body.p);
+            return hw_controller_refused(out, err);
         if (rc > 0 && out->type == type)
             return HW_OK;
     }

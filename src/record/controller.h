@@ -94,7 +94,9 @@ int hw_controller_request_status(struct hw_controller *c, struct hw_error *err);
 int hw_controller_next(struct hw_controller *c, int timeout_ms, struct hw_controller_event *out,
                        struct hw_error *err);
 
-/* Waits for an event of this type, dropping others; a refusal is HW_EINVAL with its text. */
+/* The error that HW_CTL_ERROR brings: its text, with the recorder's code or HW_EINVAL. */
+int hw_controller_refused(const struct hw_controller_event *e, struct hw_error *err);
+/* Waits for an event of this type, dropping others; a refusal is hw_controller_refused. */
 int hw_controller_wait(struct hw_controller *c, enum hw_control_type type, int timeout_ms,
                        struct hw_controller_event *out, struct hw_error *err);
 

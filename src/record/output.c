@@ -134,9 +134,9 @@ static int open_part(struct hw_output *o, struct hw_error *err)
     if (!o->part)
         return hw_fail(err, HW_ENOMEM, 0, "name of the output");
     if (!o->force && access(o->final_name, F_OK) == 0)
-        return hw_fail(err, HW_EBUSY, 0, "'%s' exists; --force overwrites it", o->final_name);
+        return hw_fail(err, HW_EEXIST, 0, "'%s' exists; --force overwrites it", o->final_name);
     /* An old .part was left by a killed recording; its name may be reused. */
-    if (unlink(o->part) < 0 && errno != ENOENT)
+    if (unlink(o->part) < 0 && errno != ENOENT && errno != EROFS && errno != EACCES)
         return hw_fail_sys(err, "cannot remove '%s'", o->part);
     o->fd = open(o->part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (o->fd < 0 && (errno == EACCES || errno == EROFS))

@@ -7,7 +7,7 @@
  *          after the program that was really profiled. "-" goes through an unlinked file, copied to
  *          standard output at the end; so does a pipe or a device. When that copy fails, the trace
  *          is saved under its default name, here or in TMPDIR.
- * Errors:  HW_ESYS, HW_EBUSY (the file exists and force is off), HW_EINVAL ("-" on a terminal, a
+ * Errors:  HW_ESYS, HW_EEXIST (the file exists and force is off), HW_EINVAL ("-" on a terminal, a
  *          directory, a socket). hw_output_open finds what can be known before the recording.
  */
 #ifndef HW_RECORD_OUTPUT_H

@@ -445,7 +445,7 @@ int hw_recording_start(struct hw_recording *r, const struct hw_control_start *st
             continue;
         rc = HW_OK;
         if (e.type == HW_CTL_ERROR)
-            return hw_fail(err, HW_EINVAL, 0, "%.*s", (int)e.body.n, (const char *)e.body.p);
+            return hw_controller_refused(&e, err);
         r->is_started = e.type == HW_CTL_STARTED;
         on_event(r, &e);
     }

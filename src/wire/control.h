@@ -64,7 +64,8 @@ struct hw_control_head {
     uint32_t type;
     uint32_t length;
     uint32_t reserved;
-    uint64_t session; /* 0 = this connection's */
+    uint64_t session; /* 0 = this connection's; of HW_CTL_ERROR: the error's code without its sign,
+                       * 0 = the request is wrong */
 };
 
 enum hw_control_start_flags {

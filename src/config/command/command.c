@@ -160,8 +160,9 @@ int hw_cli_fail(const struct hw_cli *cli, const struct hw_error *err)
     case HW_EUNSUPPORTED:
         return HW_EXIT_UNSUPPORTED;
     case HW_ESYS:
-        return err->sys_errno == EPERM || err->sys_errno == EACCES ? HW_EXIT_UNSUPPORTED
-                                                                   : HW_EXIT_FAILED;
+        return err->sys_errno == EPERM || err->sys_errno == EACCES || err->sys_errno == EROFS
+                   ? HW_EXIT_UNSUPPORTED
+                   : HW_EXIT_FAILED;
     default:
         return HW_EXIT_FAILED;
     }

@@ -107,11 +107,11 @@ static void on_start(struct hw_control_conn *c, struct hw_bytes body, int *fd)
     }
     struct hw_session *s;
     if (may_record(c, &err) < 0) {
-        hw_control_fail(c, err.text);
+        hw_control_fail_as(c, &err);
         return;
     }
     if (hw_session_new(c->rec, &start, config, hw_fd_take(fd), c->uid, c, &s, &err) < 0) {
-        hw_control_fail(c, err.text);
+        hw_control_fail_as(c, &err);
         return;
     }
     c->session = s;
@@ -134,7 +134,7 @@ static void on_target(struct hw_control_conn *c, struct hw_bytes body)
         c->root = rc == HW_OK ? root : c->root;
     }
     if (rc < 0)
-        hw_control_fail(c, err.text);
+        hw_control_fail_as(c, &err);
     hw_pid_done(&command);
 }
 
@@ -228,7 +228,7 @@ static ssize_t receive(struct hw_control_conn *c, uint8_t *buffer, size_t max, i
     if (h.type != HW_CTL_START)
         return 0; /* no other has one */
     if (hw_blocking_fd_take(c->watch.fd, c->uid, buffer, max, &n, fd, &err) < 0) {
-        hw_control_fail(c, err.text);
+        hw_control_fail_as(c, &err);
         return 0;
     }
     return n;

@@ -42,6 +42,7 @@ int hw_control_listen(struct hw_recorder *r, const char *name, struct hw_error *
 int hw_control_add(struct hw_recorder *r, int fd, bool controller);
 /* Refuses a request: HW_CTL_ERROR with the text. */
 void hw_control_fail(struct hw_control_conn *c, const char *text);
+void hw_control_fail_as(struct hw_control_conn *c, const struct hw_error *err); /* with its code */
 /* What answers HW_CTL_STATUS. */
 void hw_control_status(struct hw_control_conn *c);
 /* A session that this user may control; 0 = the connection's own. NULL: there is none. */

@@ -169,7 +169,7 @@ static void tick_clone(struct hw_control_conn *c, uint64_t now)
     struct hw_error err = {0};
     int rc = hw_trace_writer_flush(s->writer, &err);
     if (rc < 0) {
-        hw_control_fail(c, err.text);
+        hw_control_fail_as(c, &err);
         hw_session_write_failed(s, rc, &err);
         return;
     }

@@ -180,13 +180,13 @@ static int make(const char *json, const char *trace, bool force, int *trace_fd,
     hw_autofd int a = open(json, O_WRONLY | flags, 0600);
     if (a < 0)
         return errno == EEXIST
-                   ? hw_fail(err, HW_EBUSY, 0, "'%s' exists; --force overwrites it", json)
+                   ? hw_fail(err, HW_EEXIST, 0, "'%s' exists; --force overwrites it", json)
                    : hw_fail_sys(err, "cannot create '%s'", json);
     *trace_fd = open(trace, O_RDWR | flags, 0600);
     if (*trace_fd >= 0)
         return HW_OK;
     int rc = errno == EEXIST
-                 ? hw_fail(err, HW_EBUSY, 0, "'%s' exists; --force overwrites it", trace)
+                 ? hw_fail(err, HW_EEXIST, 0, "'%s' exists; --force overwrites it", trace)
                  : hw_fail_sys(err, "cannot create '%s'", trace);
     (void)unlink(json); /* empty */
     return rc;
@@ -194,8 +194,8 @@ static int make(const char *json, const char *trace, bool force, int *trace_fd,
 
 static int make_files(struct hw_tracked_save *s, int *trace_fd, struct hw_error *err)
 {
-    int rc = HW_EBUSY;
-    for (unsigned i = 1; rc == HW_EBUSY && i < (s->path ? 2 : MAX_NAMES); i++) {
+    int rc = HW_EEXIST;
+    for (unsigned i = 1; rc == HW_EEXIST && i < (s->path ? 2 : MAX_NAMES); i++) {
         struct hw_strbuf b = {0};
         free(s->json);
         free(s->trace);
