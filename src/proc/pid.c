@@ -355,7 +355,9 @@ const char *hw_proc_shown_name(const char *argv0)
     if (argv0[0] == '[') /* a kernel thread: [kworker/0:0] */
         return argv0;
     const char *title = strstr(argv0, ": ");
-    size_t n = title ? (size_t)(title - argv0) : strlen(argv0);
+    size_t n = title ? (size_t)(title - argv0) : strlen(argv0), first = strcspn(argv0, " ");
+    if (argv0[0] != '/' && argv0[0] != '.' && first < n) /* "puma 6 (tcp://0.0.0.0:80) [ruby]" */
+        n = first;
     const char *slash = memrchr(argv0, '/', n);
     return slash ? slash + 1 : argv0;
 }

@@ -7,11 +7,14 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/files/fd.h"
+#include "base/text/plural.h"
+#include "base/text/program_name.h"
 #include "base/text/strbuf.h"
 #include "config/command/command.h"
 #include "config/command/explain.h"
 #include "config/config.h"
 #include "proc/pid.h"
+#include "record/children/offspring.h"
 #include "record/diagnosis.h"
 #include "record/process_reads.h"
 
@@ -36,6 +39,14 @@ bool hw_running_is_meant(const char *word, int32_t pid, const char *argv0)
     if (hw_parse_uint(word, &number, NULL) == 0)
         return number == (uint64_t)pid;
     return argv0[0] && (hw_config_name_matches(word, argv0) || title_matches(word, argv0));
+}
+
+bool hw_running_name(int32_t pid, const char *argv0, char *out, size_t max)
+{
+    struct hw_bytes name = hw_program_name(hw_bytes_str(argv0), hw_bytes_of(NULL, 0));
+    bool fits = name.n && name.n < max;
+    (void)snprintf(out, max, "%.*s", fits ? (int)name.n : 0, (const char *)name.p);
+    return fits && hw_running_is_meant(out, pid, argv0);
 }
 
 static int say_ambiguous(const struct hw_cli *cli, uint64_t given, const hw_pid_list *found)
@@ -172,40 +183,56 @@ static bool is_called(const char *word, const struct hw_pid *p)
            is_in_arguments(word, p);
 }
 
-/* Which processes may be meant; "" = none. */
-static void list_similar(const char *word, struct hw_strbuf *out)
+struct similar {
+    size_t n;
+    struct hw_strbuf named, numbers; /* "812 ('python3'), 815 ('python3')"; " 812 815" */
+};
+
+static void add_similar(struct similar *x, const struct hw_pid *p)
+{
+    char argv0[512], name[64];
+    if (x->n++ >= SHOWN)
+        return;
+    hw_read_argv0(p, argv0, sizeof argv0);
+    hw_strbuf_addf(&x->numbers, " %d", p->pid);
+    hw_strbuf_addf(&x->named, "%s%d", x->n > 1 ? ", " : "", p->pid);
+    if (!hw_running_name(p->pid, argv0, name, sizeof name))
+        return; /* attach would refuse any */
+    hw_strbuf_adds(&x->named, " ('");
+    hw_strbuf_add_escaped(&x->named, name, strlen(name));
+    hw_strbuf_adds(&x->named, "')");
+}
+
+/* Which processes may be meant. */
+static void list_similar(const char *word, struct similar *out)
 {
     hw_pid_list all = {0};
-    size_t n = 0;
     (void)hw_proc_list(&all); /* entries read before a failure count */
     for (size_t i = 0; i < all.n; i++) {
         struct hw_pid p;
         if (all.v[i] == getpid() || all.v[i] == getppid() || hw_pid_open(all.v[i], &p, NULL) < 0)
             continue;
-        if (is_called(word, &p) && n++ < SHOWN) {
-            char exe[64];
-            hw_proc_exe_name(p.dir, exe, sizeof exe);
-            hw_strbuf_addf(out, "%s%d ('", n > 1 ? ", " : "", all.v[i]);
-            hw_strbuf_add_escaped(out, exe, strlen(exe));
-            hw_strbuf_addf(out, "')");
-        }
+        if (is_called(word, &p))
+            add_similar(out, &p);
         hw_pid_done(&p);
     }
-    if (n > SHOWN)
-        hw_strbuf_addf(out, " and %zu more", n - SHOWN);
+    if (out->n > SHOWN)
+        hw_strbuf_addf(&out->named, " and %zu more", out->n - SHOWN);
     hw_vec_done(&all);
 }
 
 void hw_running_say_none(const struct hw_cli *cli, const char *word)
 {
-    struct hw_strbuf b = {0};
-    list_similar(word, &b);
+    struct similar x = {0};
+    list_similar(word, &x);
     hw_cli_error(cli, "no-process", "no process named '%s'", word);
-    if (!b.failed && b.n)
-        hw_cli_hint("'%s' is in the command line of %s: name the process by its number", word, b.p);
+    if (!x.named.failed && !x.numbers.failed && x.n)
+        hw_cli_hint("'%s' is in the command line of %s; by its number: heapwise %s%s", word,
+                    x.named.p, cli->command->name, x.numbers.p);
     else
         hw_cli_hint("%s", hw_explain_remedy("no-process"));
-    hw_strbuf_done(&b);
+    hw_strbuf_done(&x.named);
+    hw_strbuf_done(&x.numbers);
 }
 
 /* Keeps those that can be profiled, prints why the others cannot. The exit code if none can. */
@@ -228,6 +255,31 @@ static int sort_out(const struct hw_cli *cli, hw_running_pids *pids)
     return code;
 }
 
+/* --follow-fork: descendants that run already are no forked children of what is attached to. */
+static void add_descendants(hw_running_pids *pids)
+{
+    struct hw_offspring below = {0};
+    size_t n_left = 0;
+    for (size_t i = 0; i < pids->n; i++)
+        hw_offspring_scan(&below, (int32_t)pids->v[i]);
+    for (size_t i = 0; i < below.rows.n; i++) {
+        int32_t pid = below.rows.v[i].pid;
+        struct hw_finding why;
+        if (pid == getpid() || has(pids, (uint64_t)pid) || !hw_offspring_runs(&below.rows.v[i]))
+            continue;
+        hw_diagnose_pid(pid, &why);
+        if (why.code && !hw_diagnose_is_readable(&why))
+            n_left++;
+        else
+            (void)hw_vec_push(pids, (uint64_t)pid); /* out of memory: fewer */
+    }
+    if (n_left)
+        fprintf(stderr,
+                "note: %zu running descendant%s cannot be profiled; heapwise ps --all says why\n",
+                n_left, hw_plural(n_left));
+    hw_offspring_done(&below);
+}
+
 int hw_running_find(const struct hw_cli *cli, hw_running_pids *out)
 {
     for (size_t i = 0; i < cli->opts.n_args; i++) {
@@ -242,5 +294,7 @@ int hw_running_find(const struct hw_cli *cli, hw_running_pids *out)
         }
     }
     int code = sort_out(cli, out);
+    if (hw_opt_flag(&cli->opts, HW_OPT_FOLLOW_FORK))
+        add_descendants(out);
     return out->n ? HW_EXIT_OK : code;
 }

@@ -25,6 +25,8 @@ typedef HW_VEC(uint64_t) hw_running_pids;
 int hw_running_pid(const struct hw_cli *cli, uint64_t given, int32_t *out);
 /* Does the word match a process with that pid and argv[0]? */
 bool hw_running_is_meant(const char *word, int32_t pid, const char *argv0);
+/* The name by which a word means the process; false: none does, only its number. */
+bool hw_running_name(int32_t pid, const char *argv0, char *out, size_t max);
 /* Adds every process with that pid or name; returns how many. */
 size_t hw_running_match(const char *word, hw_running_pids *out);
 /* The error for a word that names none, with the processes that may be meant. */

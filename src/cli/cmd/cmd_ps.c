@@ -36,13 +36,23 @@ static bool is_meant(void *ctx, int32_t pid, const char *argv0)
 
 /* ---- table ---- */
 
-static void print_name(const char *name, int width)
+enum { NAME_COLUMNS = 24 };
+
+/* What attach takes as its name, or else what people know it by; cut to its column. */
+static void print_name(const struct hw_process_row *r, size_t width)
 {
     struct hw_strbuf b = {0};
-    const char *shown = hw_proc_shown_name(name);
-    shown = shown[0] ? shown : name;
+    char name[sizeof r->name];
+    const char *shown = name;
+    if (r->name[0] == '[' || !hw_running_name(r->pid, r->name, name, sizeof name))
+        shown = hw_proc_shown_name(r->name);
+    shown = shown[0] ? shown : r->name;
     hw_strbuf_add_escaped(&b, shown, strlen(shown));
-    printf("%-*s", width, b.failed || !b.p ? "?" : b.p);
+    const char *text = b.failed || !b.p ? "?" : b.p;
+    size_t n = 0, columns = 0, room = hw_text_width(text) > width ? width - 3 : width;
+    for (size_t one; text[n] && columns < room; n += one ? one : 1, columns++)
+        one = hw_utf8_len(text + n, strlen(text + n));
+    printf("%.*s%-*s", (int)n, text, (int)(width - columns), text[n] ? "..." : "");
     hw_strbuf_done(&b);
 }
 
@@ -93,12 +103,12 @@ static void print_sessions(const struct hw_recorders *all)
 
 static void print_rows(const hw_process_rows *rows)
 {
-    printf("%8s %-10s %10s  %-24s %s\n", "PID", "USER", "RSS MiB", "NAME", "PROFILE");
+    printf("%8s %-10s %10s  %-*s %s\n", "PID", "USER", "RSS MiB", NAME_COLUMNS, "NAME", "PROFILE");
     for (size_t i = 0; i < rows->n; i++) {
         const struct hw_process_row *r = &rows->v[i];
         char user[32];
         printf("%8d %-10s %10.1f  ", r->pid, hw_user_name(r->uid, user), (double)r->rss_kb / 1024);
-        print_name(r->name, 24);
+        print_name(r, NAME_COLUMNS);
         if (r->session)
             printf(" in recording %s", r->session->ref);
         else

@@ -251,8 +251,68 @@ def by_argument(box):
     p = box.start(["sh", script], stdin=-1, stdout=-1)
     p.stdout.readline()
     r = box.run([hw.tool("heapwise"), "attach", "unicornlike"], check=1)
-    hw.true(f"{p.pid} ('".encode() in r.stderr and b"by its number" in r.stderr, hw.tail(r.stderr))
+    said = r.stderr.decode()
+    hw.true(f"{p.pid} ('sh')" in said and "by its number: heapwise attach " in said, said)
+    hw.true(str(p.pid) in said.split("heapwise attach")[1].split(), said)
     p.kill()
+
+
+WORKERS = """
+import os, time
+os.write(1, b"%d\\n" % os.getpid())
+for depth in range(2):
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        os._exit(0)
+    os.write(1, b"%d\\n" % os.getpid())
+while True:
+    kept = bytearray(100000)
+    time.sleep(0.01)
+"""
+
+
+def running_below(box):
+    """attach --follow-fork MASTER: what runs below it already is attached to as well, here a child's child."""
+    p = box.start(["/usr/bin/python3", "-S", "-E", "-c", WORKERS], stdout=-1)
+    master, _, worker = (int(p.stdout.readline()) for _ in range(3))
+    a = box.start([hw.tool("heapwise"), "attach", "--follow-fork", "-q", "-i", "1", "-o", box.path("b.trace"), str(master)])
+    hw.wait_for(lambda: b"in recording" in box.run([hw.tool("heapwise"), "ps", str(worker)]).stdout, "the worker in a recording", hw.CLOCK)
+    box.run([hw.tool("heapwise"), "dump", str(worker)])
+    a.send_signal(signal.SIGINT)
+    a.wait(hw.CLOCK)
+    os.kill(worker, signal.SIGKILL)
+    d = [d for d in hw.sound(box.path("b.trace")).of() if d.pid == worker]
+    hw.true(d, "the worker's dumps")
+
+
+def no_place(box):
+    """A name that is taken, and a folder that cannot be written to: each has its own words and code."""
+    open(box.path("have"), "w").close()
+    r = box.run([hw.tool("heapwise"), "record", "-o", box.path("have"), "--", "true"], check=1)
+    hw.true(b"[EEXIST]" in r.stderr and b"--force" in r.stderr, hw.tail(r.stderr))
+    r = box.run([hw.tool("heapwise"), "record", "-o", "/proc/self/x", "--", "true"], check=1)
+    hw.true(b"cannot remove" not in r.stderr, hw.tail(r.stderr))
+
+
+def shown_names(box):
+    """ps shows the name that attach takes, and a long one does not move the columns."""
+    names = ["puma 6.4 (tcp://127.0.0.1:8923) [ruby]", "n" * 60 + " -x"]
+    for name in names:
+        p = box.start(["bash", "-c", f"exec -a '{name}' sleep 100"])
+        hw.wait_for(lambda: open(f"/proc/{p.pid}/cmdline").read().startswith(name), "its name", hw.CLOCK)
+        lines = box.run([hw.tool("heapwise"), "ps", str(p.pid)]).stdout.decode().splitlines()
+        at = lines[0].index("NAME")
+        hw.equal(lines[1][at:].split(), [name.split()[0] if len(name.split()[0]) < 24 else "n" * 21 + "...", "yes"], "its row")
+        hw.equal(lines[1][at + 24], " ", "its column")
+        p.kill()
+
+
+def columns(box):
+    """COLUMNS counts for a pipe, too."""
+    r = hw.record(box, [hw.target("truth")])
+    wide = [max(map(len, box.run([hw.tool("heapwise"), "report", r.trace], env={"COLUMNS": n}).stdout.decode().splitlines())) for n in ("80", "300")]
+    hw.true(wide[0] < wide[1], f"widths: {wide}")
 
 
 def held(box):
@@ -267,4 +327,4 @@ def held(box):
 
 if __name__ == "__main__":
     hw.main({"daemon": daemon, "daemon-interrupted": daemon_interrupted, "not-followed": not_followed, "titled": titled, "titles": titles, "ended": ended, "inside": inside, "musl": musl,
-             "by-argument": by_argument, "held": held})
+             "by-argument": by_argument, "running-below": running_below, "no-place": no_place, "shown-names": shown_names, "columns": columns, "held": held})

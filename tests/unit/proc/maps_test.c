@@ -183,6 +183,8 @@ static void test_shown_name(void **state)
         {"nginx: master process /usr/sbin/nginx -g x",
          "nginx: master process /usr/sbin/nginx -g x"},
         {"/opt/a b/postgres: walwriter /x", "postgres: walwriter /x"},
+        {"puma 6.4 (tcp://127.0.0.1:8923) [ruby]", "puma 6.4 (tcp://127.0.0.1:8923) [ruby]"},
+        {"bin/puma 6.4 (tcp://127.0.0.1:8923)", "puma 6.4 (tcp://127.0.0.1:8923)"},
         {"[kworker/0:0]", "[kworker/0:0]"},
         {"-bash", "-bash"},
         {"/", ""},
