@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "config/command/explain.h"
 #include "config/command/units.h"
+#include "sql/sql.h"
 
 #include "base/banned.h"
 
@@ -42,6 +43,24 @@ static void print_entry(size_t i)
     printf("\nMore: doc/guide/%s\n", hw_explained[i].page);
 }
 
+/* A row of `stats`, as reports name it behind what it means. */
+static bool print_statistic(const char *name)
+{
+    const char *meaning = hw_sql_stat_meaning(name);
+    if (!meaning[0])
+        return false;
+    printf("%s\n\n", name);
+    hw_print_folded(stdout, meaning, 0, 0, WIDTH);
+    putchar('\n');
+    hw_print_folded(
+        stdout,
+        "A statistic of a trace. Unless it is 0, figures may be incomplete. `heapwise stats FILE` "
+        "lists "
+        "all with their values, `heapwise check FILE` finds where a file breaks its rules.",
+        0, 0, WIDTH);
+    return true;
+}
+
 int hw_cmd_explain(struct hw_cli *cli)
 {
     if (cli->opts.n_args == 0)
@@ -65,6 +84,8 @@ int hw_cmd_explain(struct hw_cli *cli)
         }
         known[n++] = errors[i].name;
     }
+    if (print_statistic(code))
+        return HW_EXIT_OK;
     hw_cli_error(cli, NULL, "unknown code '%s'", code);
     const char *near = hw_did_you_mean(code, known, n);
     if (near)

@@ -195,7 +195,7 @@ unsigned hw_cli_width(int fd)
         return ws.ws_col;
     const char *columns = getenv("COLUMNS");
     uint64_t n;
-    if (isatty(fd) && columns && hw_parse_uint(columns, &n, NULL) == 0 && n >= 20 && n < 1000)
+    if (columns && hw_parse_uint(columns, &n, NULL) == 0 && n >= 20 && n < 1000)
         return (unsigned)n;
     return 100;
 }

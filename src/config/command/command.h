@@ -76,6 +76,6 @@ int hw_cli_usage_exit(const struct hw_cli *cli);
 
 /* Whether colour, progress and wide characters may go to this stream (fd 1 or 2). */
 bool hw_cli_color(const struct hw_cli *cli, int fd);
-unsigned hw_cli_width(int fd); /* columns; 100 if it is not a terminal */
+unsigned hw_cli_width(int fd); /* columns: the terminal's, $COLUMNS, else 100 */
 
 #endif

@@ -122,6 +122,8 @@ void hw_put_cell(struct hw_strbuf *out, const char *text, size_t width)
 {
     for (size_t w = hw_text_width(text); w < width; w++)
         hw_strbuf_addc(out, ' ');
+    if (out->n && out->p[out->n - 1] != ' ' && hw_text_width(text) >= width)
+        hw_strbuf_addc(out, ' '); /* cells never run together */
     hw_strbuf_adds(out, text);
 }
 

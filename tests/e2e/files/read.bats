@@ -343,6 +343,9 @@ E
     done
     run heapwise explain EISDIR
     has "Name a file in it"
+    run heapwise explain heapprofd_malformed_packet
+    [ "$status" -eq 0 ]
+    has "Cumulative values decreased"
     run heapwise query t.trace -f place
     has "Is a directory (name a file in it)"
 }

@@ -1,6 +1,7 @@
 #include "test.h"
 
 #include "base/bytes.h"
+#include "base/text/strbuf.h"
 #include "cli/parts/short_name.h"
 #include "config/command/units.h"
 
@@ -90,4 +91,17 @@ static void short_names(void **state)
     }
 }
 
-HW_TEST_MAIN(cmocka_unit_test(figures), cmocka_unit_test(short_names))
+/* A text as wide as its column, or wider, keeps apart from what is before it. */
+static void cells_do_not_run_together(void **state)
+{
+    (void)state;
+    struct hw_strbuf b = {0};
+    hw_put_cell(&b, "+86.5 KiB/s", 11);
+    hw_put_cell(&b, "+1010.7 KiB", 11);
+    hw_put_cell(&b, "1 B", 5);
+    assert_string_equal(b.p, "+86.5 KiB/s +1010.7 KiB  1 B");
+    hw_strbuf_done(&b);
+}
+
+HW_TEST_MAIN(cmocka_unit_test(cells_do_not_run_together), cmocka_unit_test(figures),
+             cmocka_unit_test(short_names))
