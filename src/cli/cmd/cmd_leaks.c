@@ -120,17 +120,40 @@ static void put_site(struct page *pg, const struct hw_leak *r, size_t width)
         hw_strbuf_adds(&pg->line, ", the rest below it");
 }
 
+/* The next function up the stack; of an interpreter's own only what is in no managed function's
+ * stack. */
+static uint32_t next_caller(const struct page *pg, uint32_t node, bool in_managed)
+{
+    const struct hw_flame *t = &pg->leaks.tree;
+    do
+        node = t->v.v[node].parent;
+    while (in_managed && node != 0 && node != HW_ID_NONE &&
+           hw_functions_get(pg->fns, t->v.v[node].function)->language == HW_FUNCTION_RUNTIME);
+    return node;
+}
+
+static bool is_in_managed(const struct page *pg, uint32_t node)
+{
+    const struct hw_flame *t = &pg->leaks.tree;
+    for (; node != 0; node = t->v.v[node].parent)
+        if (hw_functions_get(pg->fns, t->v.v[node].function)->language == HW_FUNCTION_MANAGED)
+            return true;
+    return false;
+}
+
 /* "called by serve < main": the callers, nearest first, as many as fit. */
 static void put_callers(struct page *pg, const struct hw_leak *r)
 {
     const struct hw_flame *t = &pg->leaks.tree;
-    uint32_t node = t->v.v[r->node].function == HW_ID_NONE ? 0 : t->v.v[r->node].parent;
+    bool in_managed = is_in_managed(pg, r->node);
+    uint32_t node =
+        t->v.v[r->node].function == HW_ID_NONE ? 0 : next_caller(pg, r->node, in_managed);
     struct hw_strbuf label = {0};
     if (node == 0 || node == HW_ID_NONE)
         return;
     hw_strbuf_clear(&pg->line);
     hw_strbuf_adds(&pg->line, "        called by ");
-    for (bool first = true; node != 0; node = t->v.v[node].parent, first = false) {
+    for (bool first = true; node != 0; node = next_caller(pg, node, in_managed), first = false) {
         hw_strbuf_clear(&label);
         hw_site_label(&pg->names, hw_functions_get(pg->fns, t->v.v[node].function), &label);
         struct hw_strbuf shown = {0};

@@ -20,6 +20,7 @@ struct find {
     uint32_t *node_of_value; /* of last */
     double *node_growth;     /* by node: growth of its growing stacks, with all below */
     uint32_t *site_of_node;  /* by node: the node that is its site */
+    uint8_t *managed;        /* by node: below a managed function, or one */
     uint32_t *row_of;        /* by callsite: row + 1 */
     struct old {             /* by row: until cut_s, and freed_since */
         double allocated, live;
@@ -150,10 +151,22 @@ static bool is_rough(const struct hw_value *v, uint64_t interval)
     return v->samples < MIN_SAMPLES && error > 0.3 * fabs((double)v->space);
 }
 
+/* What an interpreter does between two functions that it runs is no site: who called it is. */
+static bool is_between(const struct find *f, uint32_t node)
+{
+    const struct hw_flame_node *n = &f->out->tree.v.v[node];
+    return f->managed[n->parent] &&
+           hw_functions_get(f->q->fns, n->function)->language == HW_FUNCTION_RUNTIME;
+}
+
 static bool is_site(const struct find *f, uint32_t node)
 {
     const struct hw_leaks *l = f->out;
     uint32_t parent = l->tree.v.v[node].parent;
+    if (is_between(f, node))
+        return false;
+    while (parent && is_between(f, parent))
+        parent = l->tree.v.v[parent].parent;
     const struct hw_value *v = hw_flame_total(&l->tree, node);
     const struct hw_value *above = hw_flame_total(&l->tree, parent);
     if (f->site_of_node[parent] != parent || v->space <= 0 || is_rough(v, l->interval_bytes))
@@ -171,7 +184,8 @@ static int split(struct find *f)
     hw_values first = {0};
     f->node_growth = calloc(n, sizeof *f->node_growth);
     f->site_of_node = calloc(n, sizeof *f->site_of_node);
-    if (!f->node_growth || !f->site_of_node)
+    f->managed = hw_flame_managed_nodes(&l->tree, q->fns);
+    if (!f->node_growth || !f->site_of_node || !f->managed)
         return HW_ENOMEM;
     int rc = HW_OK;
     if (l->ts_ns.n)
@@ -424,6 +438,7 @@ int hw_leaks_find(const struct hw_leaks_query *q, struct hw_leaks *out)
     free(f.node_of_value);
     free(f.node_growth);
     free(f.site_of_node);
+    free(f.managed);
     free(f.row_of);
     free(f.old);
     free(f.turnover);

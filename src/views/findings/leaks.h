@@ -6,7 +6,8 @@
  * Shapes:  one row per site: a node of the tree of stacks (allocator frames cut off). Going down
  *          from the root, a child is a separate site as long as it has a tenth of its parent's
  *          growth or live bytes and enough samples for a verdict; smaller ones are counted with the
- *          parent. So the rows are disjoint, add up to the process, and a row's node is the deepest
+ *          parent. A runtime's own functions below managed ones are no sites; their parents' parents
+ *          are compared. So the rows are disjoint, add up to the process, and a row's node is the deepest
  *          prefix of all its stacks. Rows are in order of verdict, then of growth. Moments: the
  *          shown dumps of the process, without recorded maxima, and without dumps at the end at
  *          which the program had already cleaned up.

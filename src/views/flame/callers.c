@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/files/fd.h"
 #include "base/memory/vec.h"
 
 #include "base/banned.h"
@@ -21,6 +22,7 @@ struct find {
     const struct hw_functions *fns;
     const struct hw_strings *strings;
     const struct hw_flame *tree;
+    const uint8_t *managed; /* by node: it or a caller of it is a managed function */
 };
 
 static const struct hw_strings *strings_of(const struct hw_callsites *cs)
@@ -38,10 +40,12 @@ static bool contains(const struct caller_path *w, size_t n, uint32_t function)
 }
 
 /* Adds a function further up the stack. False: the path is complete. */
-static bool add_caller(const struct find *f, struct caller_path *w, size_t *n, uint32_t function)
+static bool add_caller(const struct find *f, struct caller_path *w, size_t *n, uint32_t function,
+                       bool in_managed)
 {
     const struct hw_function *fn = hw_functions_get(f->fns, function);
-    if (!fn->name.v || fn->kind != HW_FUNCTION_PLAIN)
+    bool between = in_managed && fn->language == HW_FUNCTION_RUNTIME;
+    if (!fn->name.v || fn->kind != HW_FUNCTION_PLAIN || between)
         return true;
     struct hw_bytes name = hw_strings_get(f->strings, fn->name);
     if (hw_bytes_equal(name, hw_bytes_str("main")) || hw_bytes_equal(name, hw_bytes_str("_start")))
@@ -59,7 +63,7 @@ static struct caller_path path_of(const struct find *f, uint32_t node)
     size_t n = 0;
     for (uint32_t at = v[node].parent; at != HW_ID_NONE && v[at].function != HW_ID_NONE;
          at = v[at].parent)
-        if (!add_caller(f, &w, &n, v[at].function))
+        if (!add_caller(f, &w, &n, v[at].function, f->managed[node]))
             break;
     return w;
 }
@@ -135,10 +139,11 @@ int hw_callers_find(const struct hw_callsites *cs, const struct hw_functions *fn
                     const struct hw_flame *tree, enum hw_metric by, enum hw_callers_of of,
                     struct hw_callers **out)
 {
-    const struct find f = {fns, strings_of(cs), tree};
+    hw_autofree uint8_t *managed = hw_flame_managed_nodes(tree, fns);
+    const struct find f = {fns, strings_of(cs), tree, managed};
     struct hw_callers *found = calloc(hw_functions_count(fns) + 1, sizeof *found);
     caller_paths all = {0};
-    int rc = found ? HW_OK : HW_ENOMEM;
+    int rc = found && managed ? HW_OK : HW_ENOMEM;
     for (uint32_t i = 1; rc == HW_OK && i < tree->v.n; i++) {
         double value = value_of(tree, i, by, of);
         struct caller_path w = value > 0 ? path_of(&f, i) : (struct caller_path){0};

@@ -4,7 +4,7 @@
  * Why:     "_sdsnewlen" says little, its caller says more.
  * Shapes:  the largest path up from a function, nearest caller first: at each step the caller with
  *          the largest part of what remains. Only named plain code counts (HW_FUNCTION_PLAIN), each
- *          function once; main is left out.
+ *          function once; main is left out, and a runtime's own functions in stacks of managed ones.
  * Errors:  HW_ENOMEM.
  * Cost:    find: O(n log n) nodes of the tree.
  * Threads: pure.

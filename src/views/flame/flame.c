@@ -330,6 +330,15 @@ void hw_flame_done(struct hw_flame *f)
     hw_vec_done(&f->merged);
 }
 
+uint8_t *hw_flame_managed_nodes(const struct hw_flame *f, const struct hw_functions *fns)
+{
+    uint8_t *managed = calloc(f->v.n + 1, 1);
+    for (size_t i = 1; managed && i < f->v.n; i++)
+        managed[i] = managed[f->v.v[i].parent] ||
+                     hw_functions_get(fns, f->v.v[i].function)->language == HW_FUNCTION_MANAGED;
+    return managed;
+}
+
 struct order {
     const struct hw_flame *f;
     enum hw_metric by;

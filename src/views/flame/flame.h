@@ -96,6 +96,10 @@ int hw_flame_invert(const struct hw_flame_input *q, double min_share, enum hw_me
 uint32_t hw_flame_merged_count(const struct hw_flame *f, uint32_t node);
 
 void hw_flame_done(struct hw_flame *f);
+
+/* By node, malloc'ed: 1 = it or a caller of it is a managed function. There, what the runtime does
+ * between two of them is nobody's caller. NULL = no memory. */
+uint8_t *hw_flame_managed_nodes(const struct hw_flame *f, const struct hw_functions *fns);
 /* Sorts siblings by descending total of the metric, then by function id. */
 int hw_flame_sort(struct hw_flame *f, enum hw_metric by);
 /* Sorts siblings by function id: the same order in every selection of a trace. */

@@ -101,6 +101,26 @@ static void what_says_nothing_is_left_out(void **state)
     end(&a);
 }
 
+/* What an interpreter does between, above or below the functions that it runs; alone it is all there is. */
+static void runtimes_are_no_callers(void **state)
+{
+    (void)state;
+    static const char *const stacks[] = {
+        "main;Py_RunMain@/lib/libpython3.11.so.1.0;<module>@/[python];"
+        "_PyFunction_Vectorcall@/lib/libpython3.11.so.1.0;serve@/[python];"
+        "encode@/lib/_json.so;PyObject_Call@/lib/libpython3.11.so.1.0;keep@/[python];malloc",
+        "main;Py_RunMain@/lib/libpython3.11.so.1.0;PyType_Ready@/lib/libpython3.11.so.1.0;malloc",
+        "main;rb_vm_exec@/lib/libruby-3.1.so.3.1;each@/[ruby];rb_yield@/lib/libruby-3.1.so.3.1;"
+        "block@/[ruby];malloc",
+    };
+    struct asked a;
+    begin(&a, stacks, (int64_t[]){4, 2, 1}, 3);
+    check(&a, "keep", "encode < serve < <module>", 1);
+    check(&a, "PyType_Ready", "Py_RunMain", 1);
+    check(&a, "block", "each", 1);
+    end(&a);
+}
+
 /* Most of it has no caller but main. */
 static void the_top_is_no_caller(void **state)
 {
@@ -128,4 +148,5 @@ static void totals_are_counted_once(void **state)
 
 HW_TEST_MAIN(cmocka_unit_test(most_of_it_came_this_way),
              cmocka_unit_test(what_says_nothing_is_left_out),
-             cmocka_unit_test(the_top_is_no_caller), cmocka_unit_test(totals_are_counted_once))
+             cmocka_unit_test(runtimes_are_no_callers), cmocka_unit_test(the_top_is_no_caller),
+             cmocka_unit_test(totals_are_counted_once))

@@ -213,6 +213,34 @@ static void prefixes(void **state)
     asked_done(&a);
 }
 
+/* No row is the interpreter's own function between those that it runs. */
+static void interpreters(void **state)
+{
+    (void)state;
+    static const char own[] = "_PyObject_FastCallDictTstate";
+    struct hw_profile *p;
+    struct asked a;
+    char text[256], stack[256];
+    assert_int_equal(hw_profile_new(&p), 0);
+    for (int d = 0; d < 6; d++) {
+        uint32_t dump = fill_dump(p, 7, "libc.malloc", (d + 1) * 1000000000ll, 1, 0);
+        for (int k = 0; k < 21; k++) {
+            snprintf(
+                stack, sizeof stack,
+                "main;make@/[python];%s@/usr/bin/python3.11;leaf%d@/[python];malloc@/lib/libc.so",
+                own, k);
+            fill_row(p, dump, stack, k ? 1 : 30, k ? 100 : 3000);
+        }
+    }
+    assert_int_equal(hw_profile_freeze(p), 0);
+    ask(&a, p, NULL);
+    assert_int_equal(a.leaks.v.n, 2);
+    snprintf(text, sizeof text, "main;make;%s;leaf0", own);
+    assert_int_equal(row_of(&a, text)->now.space, 18000);
+    assert_int_equal(row_of(&a, "main;make")->now.space, 12000);
+    asked_done(&a);
+}
+
 static void known_ones(void **state)
 {
     (void)state;
@@ -253,4 +281,5 @@ static void known_ones(void **state)
 }
 
 HW_TEST_MAIN(cmocka_unit_test(each_shape_its_verdict), cmocka_unit_test(too_little),
-             cmocka_unit_test(prefixes), cmocka_unit_test(known_ones))
+             cmocka_unit_test(prefixes), cmocka_unit_test(interpreters),
+             cmocka_unit_test(known_ones))
