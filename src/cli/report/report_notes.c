@@ -262,16 +262,48 @@ static void put_runtimes(struct notes *n)
                      : "malloc's heap is the JVM's own memory: Java objects, class data and "
                        "compiled code come from mmap; 'heapwise java dump' shows the objects, "
                        "'record --heap java.alloc' who allocates them");
-    if (strncmp(name, "php", 3) == 0)
-        put_note(
-            n, "note", "33",
-            "php keeps a script's values in chunks of 2 MiB from mmap: '--heap mmap.anon' shows "
-            "who needed another chunk, or a value as large; with USE_ZEND_ALLOC=0 in its "
-            "environment each value comes from malloc and is in this report");
     if (strcmp(name, "node") == 0 || strcmp(name, "nodejs") == 0)
         put_note(n, "note", "33",
                  "JavaScript objects are V8's, in memory from mmap, and are not in this report; "
                  "buffers and native modules are; 'heapwise node dump' shows the objects");
+}
+
+/* The table has little but what the interpreter needed to start. */
+void hw_report_notes_above(const struct hw_report_data *d, FILE *out)
+{
+    struct notes n = {.d = d, .out = out};
+    if (strncmp(hw_base_name(hw_report_process_name(d, d->upid)), "php", 3) == 0)
+        put_note(
+            &n, "note", "33",
+            "php keeps a script's values in chunks of 2 MiB from mmap: '--heap mmap.anon' shows "
+            "who needed another chunk, or a value as large; with USE_ZEND_ALLOC=0 in its "
+            "environment each value comes from malloc and is in this report");
+}
+
+/* ---- frames that say why a stack ends ---- */
+
+static bool is_error(const struct hw_report_data *d, uint32_t function)
+{
+    struct hw_bytes name = hw_strings_get(hw_callsites_strings(d->p->callsites),
+                                          hw_functions_get(d->functions, function)->name);
+    return hw_bytes_start_with(name, "ERROR ");
+}
+
+static void put_errors(struct notes *n)
+{
+    const struct hw_report_data *d = n->d;
+    bool any = false;
+    for (size_t i = 0; i < d->n_rows; i++) {
+        uint32_t function = d->sites.v[i].function;
+        const struct hw_callers *c = &d->names.callers[function];
+        any |= is_error(d, function);
+        for (size_t k = 0; k < c->n; k++)
+            any |= is_error(d, c->function[k]);
+    }
+    if (any)
+        put_note(n, "note", "33",
+                 "ERROR in the table: the stack could not be read beyond that point, for the "
+                 "reason after it (heapwise explain cut-stacks)");
 }
 
 /* ---- what the recorder noted about the process ---- */
@@ -322,6 +354,7 @@ int hw_report_notes(const struct hw_report_data *d, FILE *out)
     put_shared_names(&n);
     if (rc == HW_OK)
         rc = put_nameless(&n);
+    put_errors(&n);
     put_nothing(&n);
     put_runtimes(&n);
     return rc;

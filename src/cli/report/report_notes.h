@@ -10,6 +10,8 @@
 
 struct hw_report_data;
 
+/* What has to be known before the table is read. */
+void hw_report_notes_above(const struct hw_report_data *d, FILE *out);
 int hw_report_notes(const struct hw_report_data *d, FILE *out);
 
 #endif

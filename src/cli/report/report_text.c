@@ -549,6 +549,7 @@ int hw_report_text(const struct hw_report_data *d, FILE *out)
     put_process(&pg);
     put_totals(&pg);
     int managed = hw_report_managed_text(d, out);
+    hw_report_notes_above(d, out);
     put_table(&pg);
     put_others(&pg);
     int rc = hw_report_notes(d, out);

@@ -483,15 +483,36 @@ static void memory_from_elsewhere_is_told(void **state)
         "php-fpm8.2 (7)  1 dump over 4.000 s  interval 1 B  samples 11  lost 0\n"
         "live 5.87 KiB   allocated 9.78 KiB   peak 9.77 KiB at 2.0 s\n"
         "\n"
-        "             LIVE  ALLOCS   SITE\n"
-        "         5.86 KiB      10   parse  (app)\n"
-        "             10 B   in 1 more site (--top 0: all)\n"
-        "\n"
         "note: php keeps a script's values in chunks of 2 MiB from mmap: '--heap "
         "mmap.anon' shows who needed\n"
         "      another chunk, or a value as large; with USE_ZEND_ALLOC=0 in its environment "
         "each value comes\n"
-        "      from malloc and is in this report\n");
+        "      from malloc and is in this report\n"
+        "\n"
+        "             LIVE  ALLOCS   SITE\n"
+        "         5.86 KiB      10   parse  (app)\n"
+        "             10 B   in 1 more site (--top 0: all)\n");
+}
+
+/* A frame that says why a stack ends is a row, or a caller: a note says what it is. */
+static void stacks_that_could_not_be_read(void **state)
+{
+    (void)state;
+    struct hw_profile *p;
+    struct hw_report_options o = options();
+    assert_int_equal(hw_profile_new(&p), 0);
+    name_process(p, 7, "app");
+    fill_row(p, dump(p, 7, 2, 1), "ERROR UNWIND_INFO@ERROR;parse;malloc", 1, 4096);
+    (void)check(p, &o,
+                "app (7)  1 dump over 1.000 s  interval 1 B  samples 1  lost 0\n"
+                "live 4.00 KiB   allocated 4.00 KiB   peak 4.00 KiB at 1.0 s\n"
+                "\n"
+                "             LIVE  ALLOCS   SITE\n"
+                "         4.00 KiB       1   parse < ERROR UNWIND_INFO\n"
+                "a < b 60%: b called a, directly or not, for 60% of the row; no share: for all.\n"
+                "\n"
+                "note: ERROR in the table: the stack could not be read beyond that point, for the "
+                "reason after it\n      (heapwise explain cut-stacks)\n");
 }
 
 static void a_program_that_ended_shows_its_peak(void **state)
@@ -724,5 +745,6 @@ HW_TEST_MAIN(cmocka_unit_test(memory_that_ran_out_comes_first),
              cmocka_unit_test(losses_have_a_remedy), cmocka_unit_test(losses_of_others_are_said),
              cmocka_unit_test(starters_do_not_crowd),
              cmocka_unit_test(a_program_that_ended_shows_its_peak),
+             cmocka_unit_test(stacks_that_could_not_be_read),
              cmocka_unit_test(memory_from_elsewhere_is_told), cmocka_unit_test(nothing_in_it),
              cmocka_unit_test(a_heap_that_never_allocated))
