@@ -308,13 +308,6 @@ def shown_names(box):
         p.kill()
 
 
-def columns(box):
-    """COLUMNS counts for a pipe, too."""
-    r = hw.record(box, [hw.target("truth")])
-    wide = [max(map(len, box.run([hw.tool("heapwise"), "report", r.trace], env={"COLUMNS": n}).stdout.decode().splitlines())) for n in ("80", "300")]
-    hw.true(wide[0] < wide[1], f"widths: {wide}")
-
-
 def held(box):
     """A stopped process: no advice to start it anew."""
     p = box.start(["sleep", "100"])
@@ -327,4 +320,4 @@ def held(box):
 
 if __name__ == "__main__":
     hw.main({"daemon": daemon, "daemon-interrupted": daemon_interrupted, "not-followed": not_followed, "titled": titled, "titles": titles, "ended": ended, "inside": inside, "musl": musl,
-             "by-argument": by_argument, "running-below": running_below, "no-place": no_place, "shown-names": shown_names, "columns": columns, "held": held})
+             "by-argument": by_argument, "running-below": running_below, "no-place": no_place, "shown-names": shown_names, "held": held})
