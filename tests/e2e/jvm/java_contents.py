@@ -131,7 +131,7 @@ def claimed(size):
 
 def sizes(box):
     """A size that cannot be is not shown: negative, above a list's slots, more entries than objects. A hash table may be above 100 %."""
-    for size, want in (3, {"java.util.HashMap": (3, 4), "java.util.ArrayList": (3, 10)}), (-1, {}), (2**31 - 1, {}), (6, {"java.util.HashMap": (6, 4), "java.util.ArrayList": (6, 10)}), (11, {}):
+    for size, want in (3, {"java.util.HashMap": (3, 4), "java.util.ArrayList": (3, 10)}), (-1, {}), (2**31 - 1, {}), (6, {"java.util.HashMap": (6, 4), "java.util.ArrayList": (6, 10)}), (20, {}):
         file = box.path("claimed.hprof")
         with open(file, "wb") as f:
             f.write(claimed(size))
