@@ -22,7 +22,10 @@
 
 #include "base/banned.h"
 
-enum { MAX_TABLE = 256 << 20 };
+enum {
+    MAX_TABLE = 256 << 20,
+    RULES_VERSION = 2 /* of what compile.c makes of the same file */
+};
 
 /*
  * A build id is what its file says. A user could put the table of their own file in the place of
@@ -54,15 +57,15 @@ int hw_cfi_cache_key(int elf_fd, char key[HW_CFI_KEY_MAX], struct hw_error *err)
         char hex[2 * sizeof id + 1];
         for (uint32_t i = 0; i < n; i++)
             (void)snprintf(hex + 2 * i, 3, "%02x", id[i]);
-        (void)snprintf(key, HW_CFI_KEY_MAX, "%s-%u-%x-v%u", hex, machine, owner_of(elf_fd, &st),
-                       HW_TABLE_VERSION);
+        (void)snprintf(key, HW_CFI_KEY_MAX, "%s-%u-%x-v%u-%u", hex, machine, owner_of(elf_fd, &st),
+                       HW_TABLE_VERSION, RULES_VERSION);
         return HW_OK;
     }
     uint64_t mtime_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec;
-    (void)snprintf(key, HW_CFI_KEY_MAX, "f%llx-%llx-%llx-%llx-%llx-%u-v%u",
+    (void)snprintf(key, HW_CFI_KEY_MAX, "f%llx-%llx-%llx-%llx-%llx-%u-v%u-%u",
                    (unsigned long long)st.st_dev, (unsigned long long)st.st_ino,
                    (unsigned long long)st.st_size, (unsigned long long)mtime_ns,
-                   (unsigned long long)hash, machine, HW_TABLE_VERSION);
+                   (unsigned long long)hash, machine, HW_TABLE_VERSION, RULES_VERSION);
     return HW_OK;
 }
 

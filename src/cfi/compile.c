@@ -29,6 +29,7 @@ enum {
     MAX_SECTION = 1 << 30,
     MAX_SOURCES = 4,
     PADDING_BYTES = 16, /* a shorter gap between functions is alignment, no code */
+    ENTRY_BYTES = 256,  /* of code that a file begins with, at most */
     PE_DATAREL = 0x30,
     X86_64_UNWIND = 0x70000001 /* section type that lld gives .eh_frame */
 };
@@ -196,20 +197,34 @@ static int order_fdes(struct compiler *c, size_t n_law)
 
 /* ---- rows ---- */
 
+/* Nobody calls the code that a file begins with: where it has no unwind data (the loader's, which calls the
+ * libraries' constructors), it is the outermost frame. */
+static int emit_entry(struct compiler *c, uint64_t to, uint64_t none)
+{
+    uint64_t entry = c->image.entry;
+    int rc =
+        hw_builder_row(&c->builder, entry, hw_rule_bits((struct hw_rule){.kind = HW_RULE_END}));
+    if (rc == HW_OK && to - entry > ENTRY_BYTES)
+        rc = hw_builder_row(&c->builder, entry + ENTRY_BYTES, none);
+    return rc;
+}
+
 static int emit_rows(struct compiler *c)
 {
     const uint64_t none = hw_rule_bits((struct hw_rule){.kind = HW_RULE_NONE});
     const struct hw_cfi_records *r = &c->records;
-    uint64_t end = 0;
+    uint64_t end = 0, entry = c->image.entry;
     for (size_t i = 0; i < r->fdes.n; i++) {
         const struct hw_cfi_fde *f = &r->fdes.v[i];
-        if (i && f->start - end >= PADDING_BYTES) {
-            int rc = hw_builder_row(&c->builder, end, none);
-            if (rc < 0)
-                return rc;
-        }
-        int rc = hw_cfi_run_fde(&c->sources[f->source], c->image.machine, &r->cies.v[f->cie], f,
-                                hw_builder_row, &c->builder);
+        int rc = HW_OK;
+        if (i && f->start - end >= PADDING_BYTES)
+            rc = hw_builder_row(&c->builder, end, none);
+        if (rc == HW_OK && entry != 0 && entry >= end && entry < f->start)
+            rc = emit_entry(c, f->start, none);
+        if (rc < 0)
+            return rc;
+        rc = hw_cfi_run_fde(&c->sources[f->source], c->image.machine, &r->cies.v[f->cie], f,
+                            hw_builder_row, &c->builder);
         if (rc < 0)
             return rc;
         end = f->end;

@@ -101,6 +101,7 @@ static int read_header(struct hw_image *img, struct header *h, struct hw_error *
     *h = (struct header){(e).e_phoff, (e).e_shoff,     (e).e_phnum,   (e).e_phentsize,             \
                          (e).e_shnum, (e).e_shentsize, (e).e_shstrndx};                            \
     img->machine = (e).e_machine;                                                                  \
+    img->entry = (e).e_entry;                                                                      \
     img->type = (e).e_type
     if (u.ident[EI_CLASS] == ELFCLASS32) {
         img->elf_class = 32;

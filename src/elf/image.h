@@ -37,6 +37,7 @@ struct hw_image {
     uint8_t elf_class; /* 32 or 64 */
     uint16_t type;     /* ET_* */
     uint32_t machine;  /* EM_* */
+    uint64_t entry;    /* where it begins; 0 = nowhere */
     struct hw_image_segment *segments;
     size_t n_segments;
     struct hw_image_section *sections;

@@ -299,6 +299,26 @@ static void agree_with_libdw(void **state)
         compare_file(paths[i]);
 }
 
+/* The loader calls the libraries' constructors from code without unwind data. */
+static void loader_begins_a_stack(void **state)
+{
+    (void)state;
+    const char *path = "/lib64/ld-linux-x86-64.so.2";
+    hw_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        skip();
+    hw_autofree void *table = NULL;
+    size_t n;
+    GElf_Ehdr ehdr;
+    assert_int_equal(hw_cfi_compile(fd, -1, &table, &n, NULL, NULL), HW_OK);
+    assert_int_equal(elf_version(EV_CURRENT), EV_CURRENT);
+    Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
+    assert_non_null(gelf_getehdr(elf, &ehdr));
+    assert_int_equal(hw_table_lookup(table, ehdr.e_entry).kind, HW_RULE_END);
+    assert_int_equal(hw_table_lookup(table, ehdr.e_entry + 8).kind, HW_RULE_END);
+    elf_end(elf);
+}
+
 /* ---- damaged files ---- */
 
 static int memory_file(const void *p, size_t n)
@@ -402,7 +422,7 @@ static void forged_build_ids_stay_with_their_owner(void **state)
 }
 
 HW_TEST_MAIN(cmocka_unit_test(forged_build_ids_stay_with_their_owner),
-             cmocka_unit_test(agree_with_libdw),
+             cmocka_unit_test(agree_with_libdw), cmocka_unit_test(loader_begins_a_stack),
              cmocka_unit_test(damaged_files_give_errors_or_sound_tables),
              cmocka_unit_test(other_files_are_refused_by_name),
              cmocka_unit_test(cache_gives_back_what_was_put))
