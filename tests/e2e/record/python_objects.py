@@ -381,6 +381,24 @@ __attribute__((constructor)) static void guard(void) { mprotect(data + (2 << 16)
 """
 
 
+# Until our functions are in the table: then the interpreter prints no figures of pymalloc.
+WAITS = r"""
+import os, sys
+def is_there():
+    file = os.open("stats", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    stderr = os.dup(2)
+    os.dup2(file, 2)
+    sys._debugmallocstats()
+    os.dup2(stderr, 2)
+    text = os.pread(file, 1 << 20, 0)
+    os.close(file)
+    os.close(stderr)
+    return b"arenas allocated total" in text
+while "LD_PRELOAD" in os.environ and is_there():
+    keep = [bytes(1000) for _ in range(100)]
+"""
+
+
 def guarded(box):
     """3.11 as a part of a program, whose variables are searched for the table: some of its pages must not be read."""
     hw.need("cc", "python3.11-config")
@@ -388,7 +406,7 @@ def guarded(box):
     if not archives:
         raise hw.Skip("no libpython3.11.a")
     prepared(box)
-    (box.dir / "app.py").write_text("def fill_one():\n    return [str(i) * 20 for i in range(1000)]\nkeep = fill_one()\nimport os\nos._exit(7)\n")
+    (box.dir / "app.py").write_text(WAITS + "def fill_one():\n    return [str(i) * 20 for i in range(1000)]\nkeep = fill_one()\nos._exit(7)\n")
     (box.dir / "embed.c").write_text(EMBED + GUARD)
     exe = box.path("embed")
     line = ["cc", "-no-pie", "-o", exe, "embed.c", "-I/usr/include/python3.11", "-rdynamic", archives[0], "-lexpat", "-lz", "-lm", "-ldl"]
