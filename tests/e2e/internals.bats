@@ -30,6 +30,27 @@ tracked() {
         python3 -c 'import json, sys; print(any(p[0] == int(sys.argv[1]) and p[2] for p in json.load(sys.stdin)["processes"]))' "$PID"
 }
 
+# Each save reads the mappings anew; without an answer within 0.2 s (a busy machine) the file has the profile's only.
+saved_regions() {
+    "$H" memory-internals save -q -f "$PID" -o regions.json.gz
+    gzip -dc regions.json.gz >saved.json
+    python3 - "$PID" <<'END'
+import json, re, sys
+now = {}
+for l in open(f"/proc/{sys.argv[1]}/maps"):
+    m = re.match(r"(\w+)-(\w+) (....) \S+ \S+ \d+ *(.*)", l)
+    now[int(m[1], 16)] = (4 * (m[3][0] == "r") + 2 * (m[3][1] == "w") + (m[3][2] == "x"), m[4])
+dumps = [e["args"]["dumps"] for e in json.load(open("saved.json"))["traceEvents"] if e["ph"] == "v"]
+regions = next(d["process_mmaps"]["vm_regions"] for d in dumps if "process_mmaps" in d)
+if not any("bs" in r for r in regions):
+    sys.exit(1)
+told = {int(r["sa"], 16): (r["pf"] & 7, r["mf"]) for r in regions}
+files = {k: v for k, v in now.items() if v[1].startswith("/usr")} # those of the heap come and go
+assert files and all(told.get(k) == v for k, v in files.items()), (files, told)
+assert sum(int(r["bs"]["pd"], 16) for r in regions if "bs" in r) > 5e6
+END
+}
+
 @test "start, list, save, infra, stop; an older file stays" {
     run "$H" memory-internals start "$PID" --memlog-sampling-rate 5000 --memlog-stack-mode mixed
     [ "$status" -eq 0 ]
@@ -44,20 +65,7 @@ tracked() {
     [ -s trace_with_heap_dump.json.gz ] && [ -s trace_with_heap_dump.trace ]
     "$H" memory-internals save -q "$PID"
     [ -s trace_with_heap_dump.2.json.gz ]
-    gzip -dc trace_with_heap_dump.json.gz >saved.json
-    python3 - "$PID" <<'END'
-import json, re, sys
-now = {}
-for l in open(f"/proc/{sys.argv[1]}/maps"):
-    m = re.match(r"(\w+)-(\w+) (....) \S+ \S+ \d+ *(.*)", l)
-    now[int(m[1], 16)] = (4 * (m[3][0] == "r") + 2 * (m[3][1] == "w") + (m[3][2] == "x"), m[4])
-dumps = [e["args"]["dumps"] for e in json.load(open("saved.json"))["traceEvents"] if e["ph"] == "v"]
-regions = next(d["process_mmaps"]["vm_regions"] for d in dumps if "process_mmaps" in d)
-told = {int(r["sa"], 16): (r["pf"] & 7, r["mf"]) for r in regions}
-files = {k: v for k, v in now.items() if v[1].startswith("/usr")} # those of the heap come and go
-assert files and all(told.get(k) == v for k, v in files.items()), (files, told)
-assert sum(int(r["bs"]["pd"], 16) for r in regions if "bs" in r) > 5e6
-END
+    wait_for saved_regions
     run "$H" memory-internals save "$PID" -o trace_with_heap_dump.json.gz
     [ "$status" -eq 1 ]
     [[ "$output" == *"--force overwrites it"* ]]

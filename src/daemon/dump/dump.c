@@ -186,14 +186,22 @@ static bool settle(struct hw_target *t, bool late, uint64_t now)
     return true;
 }
 
-/* Later stacks do not concern it: once settled, it stays settled. */
+bool hw_dump_is_worth(const struct hw_target *t)
+{
+    if (t->end != HW_END_EXECED)
+        return true;
+    return !t->launcher && t->dump.snap->n_samples > 0;
+}
+
+/* Later stacks do not concern it: once settled, it stays settled. What is not shown needs no
+ * names. */
 bool hw_dump_is_ready(struct hw_target *t, uint64_t now)
 {
     struct hw_dump_job *d = &t->dump;
     bool late = now - d->since_ns > NAMES_WAIT_NS ||
                 (t->session->stopping && now > t->session->stop_deadline_ns);
     if (!d->settled)
-        d->settled = settle(t, late, now);
+        d->settled = !hw_dump_is_worth(t) || settle(t, late, now);
     if (!d->settled || hw_dump_is_live_view(t))
         return d->settled;
     if (t->session->writing)

@@ -21,6 +21,9 @@ struct hw_target;
 
 /* Is the job in progress a live view (hw_dump_live)? */
 bool hw_dump_is_live_view(const struct hw_target *t);
+/* Its snapshot has arrived. False: an image that did nothing but start another (env, nice, a shell's
+ * exec), which is not shown. */
+bool hw_dump_is_worth(const struct hw_target *t);
 /* Its snapshot has arrived. True: so have its stacks' frames and names, and it is its turn. */
 bool hw_dump_is_ready(struct hw_target *t, uint64_t now);
 /* It was written, or cannot be; starts the job that waits, if there is one. */

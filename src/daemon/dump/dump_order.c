@@ -38,7 +38,7 @@ const struct hw_target *hw_dump_image_before(const struct hw_target *t)
 {
     for (size_t i = 0; i < t->rec->targets.n; i++) {
         const struct hw_target *a = t->rec->targets.v[i];
-        if (is_image_before(a, t) && a->phase == HW_PHASE_FINISHING && !a->launcher)
+        if (is_image_before(a, t) && a->phase == HW_PHASE_FINISHING)
             return a;
     }
     return hw_dump_number_before(t);

@@ -34,14 +34,6 @@ static struct hw_profile_writer *writer_of(const struct hw_target *t)
 
 /* ---- stages ---- */
 
-/* An image that did nothing but start another (env, nice, a shell's exec) is not shown. */
-static bool worth_writing(const struct hw_target *t, const struct hw_snapshot *s)
-{
-    if (t->end != HW_END_EXECED)
-        return true;
-    return !t->launcher && s->n_samples > 0;
-}
-
 static void count_samples(struct hw_target *t, const struct hw_snapshot *s)
 {
     t->session->n_samples += s->n_samples - t->n_samples;
@@ -142,7 +134,7 @@ static void begin(struct hw_target *t, uint64_t now)
     struct hw_dump_job *d = &t->dump;
     d->stage = HW_DUMP_BEGINS;
     d->began_ns = now;
-    d->worth = worth_writing(t, d->snap);
+    d->worth = hw_dump_is_worth(t);
     d->cut = false;
     d->told_last = !d->final || !hw_live_view_begins_last(t);
     t->session->writing = t;

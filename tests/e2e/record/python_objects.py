@@ -128,6 +128,9 @@ def is_ours():
 def joined():
     while not is_ours():
         "x" * 50000 # it joins at a malloc
+def recorded():
+    while "heapwise-ring" not in open("/proc/self/maps").read():
+        "x" * 50000 # a child goes on without an answer after 50 ms
 def talk():
     for line in sys.stdin:
         said = eval(line)
@@ -139,6 +142,8 @@ if __name__ == "__main__":
     if how == "fork" and os.fork() != 0:
         _, status = os.wait()
         os._exit(0 if os.WIFSIGNALED(status) else 3)
+    if how == "fork":
+        recorded()
     go(int(sys.argv[2]), how)
     os.kill(os.getpid(), 9)
 '''
