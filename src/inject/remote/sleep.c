@@ -20,6 +20,7 @@
 #define TEXT_BYTES  4096
 #define COMPARISONS 20
 #define AT_ONCE_NS  500000
+#define NEVER       0 /* also where the scheduler has moved it to another processor as it slept */
 
 static bool read_text(int dir, const char *name, char out[TEXT_BYTES])
 {
@@ -129,7 +130,8 @@ void hw_sleep_inspect(const struct hw_pid *pid, int32_t number, const struct hw_
     const char *state = strrchr(stat, ')');
     if (!state || strncmp(state, ") S", 3) != 0 ||
         !sched_of(pid, number, &out->ran_ns, &out->n_switches) || out->ran_ns != ran ||
-        out->n_switches != n_switches || !time_there(processor_of(stat), &there, &out->looked_ns))
+        out->n_switches != n_switches || ran == NEVER ||
+        !time_there(processor_of(stat), &there, &out->looked_ns))
         return;
     out->slept_ns = there > out->ran_ns ? there - out->ran_ns : 0;
 }
