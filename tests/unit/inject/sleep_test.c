@@ -32,11 +32,12 @@ static void says(const char *exec_start, unsigned switches)
 {
     char text[300];
     snprintf(text, sizeof text,
-             "t (7, #threads: 1)\n---\nse.exec_start : %s\nnr_voluntary_switches : %u\n", exec_start,
-             switches);
+             "t (7, #threads: 1)\n---\nse.exec_start : %s\nnr_voluntary_switches : %u\n",
+             exec_start, switches);
     put("task/7/sched", text);
-    put("task/7/stat", "7 (t) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0 0 0 0 0 0 0 0 0 0 0 0 1 0 "
-                       "0 17 0 0 0\n");
+    put("task/7/stat",
+        "7 (t) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0 0 0 0 0 0 0 0 0 0 0 0 1 0 "
+        "0 17 0 0 0\n");
 }
 
 static int begin(void **state)
