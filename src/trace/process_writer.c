@@ -350,6 +350,16 @@ static void put_arena(struct hw_pb *pb, const struct hw_malloc_arena *a)
     hw_pb_end(pb);
 }
 
+static void put_v8_space(struct hw_pb *pb, const struct hw_trace_v8_space *s)
+{
+    hw_pb_begin(pb, HW_F_MemoryAccount_v8_spaces);
+    hw_pb_uint(pb, HW_F_MemoryAccount_V8Space_space, s->space);
+    hw_pb_uint(pb, HW_F_MemoryAccount_V8Space_committed_bytes, s->committed);
+    put_number(pb, HW_F_MemoryAccount_V8Space_used_bytes, s->used);
+    hw_pb_uint(pb, HW_F_MemoryAccount_V8Space_resident_bytes, s->resident);
+    hw_pb_end(pb);
+}
+
 int hw_trace_memory_account(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
                             const struct hw_memory_account *a, struct hw_error *err)
 {
@@ -393,6 +403,7 @@ int hw_trace_memory_account(struct hw_trace_writer *w, uint32_t sequence, uint64
                    {HW_F_MemoryAccount_go_committed, a->go_committed},
                    {HW_F_MemoryAccount_go_stacks, a->go_stacks},
                    {HW_F_MemoryAccount_go_metadata, a->go_metadata},
+                   {HW_F_MemoryAccount_v8_state, a->v8_state},
                    {HW_F_MemoryAccount_mapped_divided_bytes, a->mapped_divided_bytes},
                    {HW_F_MemoryAccount_mapped_left_bytes, a->mapped_left_bytes},
                    {HW_F_MemoryAccount_mapped_errno, a->mapped_errno},
@@ -407,6 +418,8 @@ int hw_trace_memory_account(struct hw_trace_writer *w, uint32_t sequence, uint64
             hw_pb_uint(pb, numbers[i].field, numbers[i].value);
     for (size_t i = 0; i < a->n_arenas; i++)
         put_arena(pb, &a->arenas[i]);
+    for (size_t i = 0; i < a->n_v8_spaces; i++)
+        put_v8_space(pb, &a->v8_spaces[i]);
     hw_pb_end(pb);
     return hw_trace_end(w, err);
 }

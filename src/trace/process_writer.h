@@ -158,6 +158,11 @@ struct hw_malloc_info {
 int hw_trace_malloc_info(struct hw_trace_writer *w, uint32_t sequence, uint64_t boottime_ns,
                          const struct hw_malloc_info *m, struct hw_error *err);
 
+struct hw_trace_v8_space {
+    uint32_t space;                     /* MemoryAccount.V8Space.Space */
+    uint64_t committed, used, resident; /* used may be HW_ABSENT */
+};
+
 /* Each may be HW_ABSENT. */
 struct hw_memory_account {
     int32_t pid;
@@ -174,8 +179,11 @@ struct hw_memory_account {
     uint64_t python_state, python_arenas, python_used, python_free_blocks, python_free_pools,
         python_committed, python_resident;
     uint64_t go_state, go_objects, go_in_use, go_committed, go_stacks, go_metadata;
+    uint64_t v8_state;
     const struct hw_malloc_arena *arenas; /* borrowed */
     size_t n_arenas;
+    const struct hw_trace_v8_space *v8_spaces; /* borrowed */
+    size_t n_v8_spaces;
 };
 
 _Static_assert(HW_ABSENT == UINT64_MAX, "all bits set");
@@ -187,6 +195,8 @@ static inline struct hw_memory_account hw_memory_account_of(int32_t pid)
     a.is_cut = false;
     a.arenas = NULL;
     a.n_arenas = 0;
+    a.v8_spaces = NULL;
+    a.n_v8_spaces = 0;
     return a;
 }
 

@@ -8,6 +8,16 @@
 
 #include "base/banned.h"
 
+#define V8(what, space)                                                                            \
+    {                                                                                              \
+        "V8's " what, "v8." space ".used", "v8." space ".committed", NULL, "; ",                   \
+        {                                                                                          \
+            {                                                                                      \
+                "resident_bytes", "in memory", "v8." space ".resident"                             \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
 static const struct {
     const char *what, *used, *committed, *max; /* NULL: it has none */
     const char *begin;                         /* of its parts */
@@ -43,6 +53,18 @@ static const struct {
      {{"objects_bytes", "by objects", "go.heap.objects"}}},
     {"Go's stacks", "go.heap.stacks", NULL, NULL, NULL, {{NULL, NULL, NULL}}},
     {"Go's own tables", "go.heap.metadata", NULL, NULL, NULL, {{NULL, NULL, NULL}}},
+    V8("read-only space", "read_only"),
+    V8("space of new objects", "new"),
+    V8("large new objects", "new_large"),
+    V8("space of old objects", "old"),
+    V8("large objects", "large"),
+    V8("code space", "code"),
+    V8("large code objects", "code_large"),
+    V8("map space", "map"),
+    V8("shared space", "shared"),
+    V8("large shared objects", "shared_large"),
+    V8("trusted space", "trusted"),
+    V8("large trusted objects", "trusted_large"),
 };
 
 /* Of the nearest reading of that runtime; *at: when. */
@@ -56,6 +78,16 @@ static bool figure(const struct hw_account_runtimes *r, const char *counter, dou
 {
     int64_t at;
     return figure_at(r, counter, out, &at);
+}
+
+/* What is used is not of an older reading than what it is used of. */
+static bool figure_with(const struct hw_account_runtimes *r, const char *counter, const char *whole,
+                        double *out)
+{
+    double all;
+    int64_t at, whole_at;
+    return figure_at(r, counter, out, &at) &&
+           (!figure_at(r, whole, &all, &whole_at) || whole_at == at);
 }
 
 static void put_parts(const struct hw_account_runtimes *r, size_t i)
@@ -87,17 +119,20 @@ void hw_account_runtimes_put(const struct hw_account_runtimes *r, size_t indent)
     double used, committed, max;
     for (size_t i = 0; i < sizeof runtimes / sizeof *runtimes; i++) {
         bool has_all = figure(r, runtimes[i].committed, &committed);
-        if (!figure(r, runtimes[i].used, &used) || (runtimes[i].committed && !has_all))
+        bool has_used = figure_with(r, runtimes[i].used, runtimes[i].committed, &used);
+        if ((!has_used && !has_all) || (runtimes[i].committed && !has_all))
             continue;
-        printf("%*s%s: %s used", (int)indent, "", runtimes[i].what, hw_fmt_bytes(buf, used));
-        if (has_all) {
-            printf(", %s free", hw_fmt_bytes(buf, committed > used ? committed - used : 0));
-            printf(" of %s committed", hw_fmt_bytes(buf, committed));
-        }
+        printf("%*s%s: ", (int)indent, "", runtimes[i].what);
+        if (has_used)
+            printf("%s used%s", hw_fmt_bytes(buf, used), has_all ? ", " : "");
+        if (has_used && has_all)
+            printf("%s free of ", hw_fmt_bytes(buf, committed > used ? committed - used : 0));
+        if (has_all)
+            printf("%s committed", hw_fmt_bytes(buf, committed));
         if (figure(r, runtimes[i].max, &max))
             printf(", at most %s", hw_fmt_bytes(buf, max));
         put_parts(r, i);
-        put_age(r, runtimes[i].used);
+        put_age(r, runtimes[i].committed ? runtimes[i].committed : runtimes[i].used);
         putchar('\n');
     }
     if (r->parts->unsaid)
@@ -110,14 +145,16 @@ void hw_account_runtimes_json(const struct hw_account_runtimes *r, struct hw_jso
     hw_json_key(j, "managed");
     hw_json_begin_array(j);
     for (size_t i = 0; i < sizeof runtimes / sizeof *runtimes; i++) {
-        if (!figure(r, runtimes[i].used, &v))
+        const char *first = runtimes[i].committed ? runtimes[i].committed : runtimes[i].used;
+        if (!figure(r, first, &v))
             continue;
         hw_json_begin_object(j);
         hw_json_kv_str(j, "name", runtimes[i].what);
         int64_t at;
-        if (figure_at(r, runtimes[i].used, &v, &at))
+        if (figure_at(r, first, &v, &at))
             hw_json_kv_int(j, "later_ns", at - r->parts->ts_ns);
-        hw_json_kv_double(j, "used_bytes", v);
+        if (figure_with(r, runtimes[i].used, runtimes[i].committed, &v))
+            hw_json_kv_double(j, "used_bytes", v);
         if (figure(r, runtimes[i].committed, &v))
             hw_json_kv_double(j, "committed_bytes", v);
         if (figure(r, runtimes[i].max, &v))

@@ -27,6 +27,7 @@
 #include "proc/heaps/jvm_code.h"
 #include "proc/heaps/jvm_counters.h"
 #include "proc/heaps/python_heap.h"
+#include "proc/heaps/v8_heap.h"
 #include "proc/maps.h"
 #include "proc/memory_limits.h"
 #include "proc/memory_owner.h"
@@ -107,6 +108,7 @@ struct hw_reading_memory {
     struct hw_go_heap go;
     struct hw_reading_go *go_alloc; /* owned; NULL: no Go program */
     struct hw_jvm_code jvm_code;
+    struct hw_v8_heap v8;
     uint64_t began_ns, ended_ns; /* boot time */
     uint64_t cpu_ns;
 };

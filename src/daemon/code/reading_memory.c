@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "base/log.h"
+#include "base/text/text_parts.h"
 #include "daemon/code/blocking_reader_job.h"
 #include "elf/image.h"
 #include "elf/symbols.h"
@@ -54,6 +55,7 @@ struct heaps_job {
     struct hw_go_heap go;
     struct hw_reading_go *go_alloc; /* own */
     struct hw_jvm_code jvm_code;
+    struct hw_v8_heap v8;
 };
 
 static void read_image(int dir, struct image *out)
@@ -162,7 +164,7 @@ static void drop_memory(struct hw_reading_job *j)
     hw_reading_memory_done(&((struct memory_job *)(void *)j)->memory);
 }
 
-/* ---- a JVM's code cache ---- */
+/* ---- a JVM's code cache, and V8's spaces ---- */
 
 struct library {
     struct hw_image image;
@@ -205,21 +207,63 @@ static int read_code(const struct heaps_job *h, int mem, int pagemap, const stru
     return rc;
 }
 
-/* libjvm.so begins at address 0 of its file. */
-static int find_code(const struct heaps_job *h, int mem, int pagemap, struct hw_jvm_code *out)
+static bool has_version(const struct hw_image *i, const char *symbol, uint32_t *out)
+{
+    uint64_t va, offset, left;
+    return hw_symbols_find(i, ".dynsym", symbol, &va) && hw_image_offset(i, va, &offset, &left) &&
+           left >= sizeof *out && hw_fd_pread_all(i->fd, out, sizeof *out, offset) == HW_OK;
+}
+
+/* V8's version are variables that the program does not change, so they are the file's. */
+static int read_v8(const struct heaps_job *h, int mem, int pagemap, const struct hw_map *m,
+                   struct hw_v8_heap *out)
+{
+    const struct hw_reading_who *who = &h->job.who;
+    struct hw_image image;
+    uint32_t major, minor;
+    hw_autofd int fd = -1;
+    if (hw_proc_open_mapping(who->dir, who->uid, m, &fd, NULL) < 0 ||
+        hw_image_open(&image, fd, NULL, 0, /* with_sections = */ true, NULL) < 0)
+        return HW_OK;
+    bool has = has_version(&image, "_ZN2v88internal7Version6major_E", &major) &&
+               has_version(&image, "_ZN2v88internal7Version6minor_E", &minor);
+    hw_image_close(&image);
+    out->state = HW_V8_HEAP_VERSION;
+    return has ? hw_v8_heap_read(&h->places->mappings, mem, pagemap, major, minor, out) : HW_OK;
+}
+
+static bool is_node(const struct hw_map *m)
+{
+    const char *slash = strrchr(m->path, '/');
+    return slash && (strcmp(slash, "/node") == 0 || hw_starts_with(slash, "/libnode.so"));
+}
+
+/* The first mapping, and with it the beginning, of a file; NULL: none. */
+static const struct hw_map *file_of(const struct hw_maps *maps,
+                                    bool (*is_it)(const struct hw_map *))
+{
+    for (size_t i = 0; i < maps->maps.n; i++)
+        if (maps->maps.v[i].offset == 0 && is_it(&maps->maps.v[i]))
+            return &maps->maps.v[i];
+    return NULL;
+}
+
+/* What only the runtime's file says where to find. */
+static int read_runtimes(struct heaps_job *h, int mem, int pagemap)
 {
     struct hw_maps maps;
-    int rc = HW_OK;
     bool may_be = false;
-    for (size_t i = 0; i < h->places->mappings.entries.n; i++)
-        may_be |= strstr(h->places->mappings.entries.v[i].path, "/libjvm.so") != NULL;
+    for (size_t i = 0; i < h->places->mappings.entries.n; i++) {
+        const char *path = h->places->mappings.entries.v[i].path;
+        may_be |= strstr(path, "/libjvm.so") != NULL || strstr(path, "/node") != NULL ||
+                  strstr(path, "/libnode.so") != NULL;
+    }
     if (!may_be || hw_maps_read(h->job.who.dir, &maps, NULL) < 0)
         return HW_OK;
-    for (size_t i = 0; i < maps.maps.n; i++)
-        if (is_libjvm(&maps.maps.v[i]) && maps.maps.v[i].offset == 0) {
-            rc = read_code(h, mem, pagemap, &maps.maps.v[i], out);
-            break;
-        }
+    const struct hw_map *jvm = file_of(&maps, is_libjvm), *node = file_of(&maps, is_node);
+    int rc = jvm ? read_code(h, mem, pagemap, jvm, &h->jvm_code) : HW_OK;
+    if (rc == HW_OK && node)
+        rc = read_v8(h, mem, pagemap, node, &h->v8);
     hw_maps_done(&maps);
     return rc;
 }
@@ -241,7 +285,7 @@ static void run_heaps(struct hw_reading_job *j)
     if (j->rc == HW_OK && h->go.state != HW_GO_HEAP_NONE)
         h->go_alloc = hw_reading_go_new(&j->who, &h->places->mappings, mem, pagemap);
     if (j->rc == HW_OK)
-        j->rc = find_code(h, mem, pagemap, &h->jvm_code);
+        j->rc = read_runtimes(h, mem, pagemap);
     if (!is_image(dir, &h->places->image))
         j->rc = HW_EGONE;
 }
@@ -305,6 +349,7 @@ void hw_reading_heaps(struct hw_blocking_reader *l, struct hw_reading_who who,
         m->go = h->go;
         m->go_alloc = h->go_alloc;
         m->jvm_code = h->jvm_code;
+        m->v8 = h->v8;
         h->arenas = (struct hw_glibc_arenas){.v = {0}};
         h->go_alloc = NULL;
     }

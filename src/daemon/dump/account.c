@@ -305,6 +305,22 @@ static void take_go(struct hw_memory_account *a, const struct hw_go_heap *h)
     a->go_metadata = h->metadata + h->work;
 }
 
+/* out: of HW_V8_SPACES; those that it has. */
+static void take_v8(struct hw_memory_account *a, const struct hw_v8_heap *h,
+                    struct hw_trace_v8_space *out)
+{
+    if (h->state == HW_V8_HEAP_NONE)
+        return;
+    a->v8_state = h->state;
+    a->v8_spaces = out;
+    for (uint32_t i = 0; h->state == HW_V8_HEAP_KNOWN && i < HW_V8_SPACES; i++) {
+        const struct hw_v8_space *s = &h->spaces[i];
+        if (s->committed)
+            out[a->n_v8_spaces++] = (struct hw_trace_v8_space){
+                i, s->committed, s->has_used ? s->used : HW_ABSENT, s->resident};
+    }
+}
+
 int hw_account_read(struct hw_recorder *r, const struct hw_pid *pid, bool wants_idle,
                     struct hw_account_reading **out)
 {
@@ -336,6 +352,8 @@ static int write_heaps(int32_t pid, const struct hw_reading_memory *m, struct hw
     a.n_arenas = arenas ? m->arenas.v.n : 0;
     take_python(&a, &m->python);
     take_go(&a, &m->go);
+    struct hw_trace_v8_space spaces[HW_V8_SPACES];
+    take_v8(&a, &m->v8, spaces);
     if (m->jvm_code.is_known) {
         a.jvm_code_used = m->jvm_code.used;
         a.jvm_code_committed = m->jvm_code.committed;
@@ -412,6 +430,7 @@ static void inherit_heaps(struct hw_reading_memory *to, struct hw_account_readin
     to->python = from->memory.python;
     to->go = from->memory.go;
     to->jvm_code = from->memory.jvm_code;
+    to->v8 = from->memory.v8;
     to->go_alloc = from->memory.go_alloc;
     from->memory.go_alloc = NULL;
     from->memory.arenas = (struct hw_glibc_arenas){.v = {0}};

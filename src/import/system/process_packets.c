@@ -1,5 +1,6 @@
 #include "import/system/process_packets.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -356,7 +357,39 @@ static int add_arena(struct hw_profile *p, struct hw_bytes message, hw_upid upid
     return hw_vec_push(&p->arenas, a) < 0 ? HW_ENOMEM : HW_OK;
 }
 
-static int add_arenas(struct hw_profile *p, struct hw_bytes message, int64_t ts_ns)
+/* Its counters, by space: v8.old.used, and so on. */
+static int add_v8_space(struct hw_profile *p, struct hw_bytes message, hw_upid upid, int64_t ts_ns)
+{
+    static const char *const spaces[] = {
+        "read_only", "new",       "old",   "code",       "map",          "shared",
+        "trusted",   "new_large", "large", "code_large", "shared_large", "trusted_large"};
+    static const char *const figures[] = {[HW_F_MemoryAccount_V8Space_committed_bytes] =
+                                              "committed",
+                                          [HW_F_MemoryAccount_V8Space_used_bytes] = "used",
+                                          [HW_F_MemoryAccount_V8Space_resident_bytes] = "resident"};
+    struct hw_pb_reader r = hw_pb_read(message);
+    struct hw_pb_field f;
+    uint64_t space = 0;
+    int rc = HW_OK;
+    while (rc == HW_OK && hw_pb_next(&r, &f) == 1) {
+        char name[64];
+        if (f.wire != HW_PB_VARINT || f.value > INT64_MAX)
+            continue;
+        if (f.number == HW_F_MemoryAccount_V8Space_space)
+            space = f.value;
+        if (space >= HW_ARRAY_LEN(spaces) || f.number >= HW_ARRAY_LEN(figures) ||
+            !figures[f.number])
+            continue;
+        struct hw_counter_row row = {.upid = upid, .ts_ns = ts_ns, .value = (double)f.value};
+        (void)snprintf(name, sizeof name, "v8.%s.%s", spaces[space], figures[f.number]);
+        rc = hw_profile_str(p, hw_bytes_str(name), &row.name);
+        if (rc == HW_OK && hw_vec_push(&p->counters, row) < 0)
+            rc = HW_ENOMEM;
+    }
+    return rc;
+}
+
+static int add_parts(struct hw_profile *p, struct hw_bytes message, int64_t ts_ns)
 {
     uint64_t pid = hw_import_pid(message);
     struct hw_pb_reader r = hw_pb_read(message);
@@ -369,6 +402,8 @@ static int add_arenas(struct hw_profile *p, struct hw_bytes message, int64_t ts_
     while (rc == HW_OK && hw_pb_next(&r, &f) == 1)
         if (f.number == HW_F_MemoryAccount_arenas && f.wire == HW_PB_BYTES)
             rc = add_arena(p, f.bytes, upid, ts_ns, n++);
+        else if (f.number == HW_F_MemoryAccount_v8_spaces && f.wire == HW_PB_BYTES)
+            rc = add_v8_space(p, f.bytes, upid, ts_ns);
     return rc;
 }
 
@@ -412,6 +447,7 @@ int hw_import_memory_account(struct hw_profile *p, struct hw_bytes message, int6
         {HW_F_MemoryAccount_go_committed, "go.heap.committed", 1},
         {HW_F_MemoryAccount_go_stacks, "go.heap.stacks", 1},
         {HW_F_MemoryAccount_go_metadata, "go.heap.metadata", 1},
+        {HW_F_MemoryAccount_v8_state, "v8.heap.state", 1},
         {HW_F_MemoryAccount_mapped_divided_bytes, "account.mapped_divided", 1},
         {HW_F_MemoryAccount_mapped_left_bytes, "account.mapped_left", 1},
         {HW_F_MemoryAccount_own_left_bytes, "account.own_left", 1},
@@ -421,5 +457,5 @@ int hw_import_memory_account(struct hw_profile *p, struct hw_bytes message, int6
         {HW_F_MemoryAccount_exit_status, "exit.status", 1},
     };
     int rc = add_counters(p, message, ts_ns, known, HW_ARRAY_LEN(known));
-    return rc == HW_OK ? add_arenas(p, message, ts_ns) : rc;
+    return rc == HW_OK ? add_parts(p, message, ts_ns) : rc;
 }

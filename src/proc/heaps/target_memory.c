@@ -48,10 +48,19 @@ bool hw_target_is_data(const struct hw_smaps_entry *e)
     return (e->flags & HW_MAP_READ) && (e->flags & HW_MAP_WRITE) && !(e->flags & HW_MAP_SHARED);
 }
 
+static bool has_no_file(const struct hw_smaps_entry *e)
+{
+    return !e->path[0] || strcmp(e->path, "[heap]") == 0 || hw_starts_with(e->path, "[anon:");
+}
+
 bool hw_target_is_anonymous(const struct hw_smaps_entry *e)
 {
-    return hw_target_is_data(e) &&
-           (!e->path[0] || strcmp(e->path, "[heap]") == 0 || hw_starts_with(e->path, "[anon:"));
+    return hw_target_is_data(e) && has_no_file(e);
+}
+
+static bool is_private(const struct hw_smaps_entry *e)
+{
+    return !(e->flags & HW_MAP_SHARED) && has_no_file(e);
 }
 
 /* The first that ends behind it. */
@@ -61,17 +70,28 @@ static size_t mapping_of(const struct hw_target_memory *m, uint64_t at)
     return HW_LOWER_BOUND(i, 0, s->entries.n, s->entries.v[i].end <= at);
 }
 
-bool hw_target_is_heap(const struct hw_target_memory *m, uint64_t lo, uint64_t hi)
+static bool covers(const struct hw_target_memory *m, uint64_t lo, uint64_t hi,
+                   bool (*is_fit)(const struct hw_smaps_entry *))
 {
     const struct hw_smaps *s = m->mappings;
     uint64_t at = lo;
     for (size_t i = mapping_of(m, lo); at < hi && i < s->entries.n; i++) {
         const struct hw_smaps_entry *e = &s->entries.v[i];
-        if (e->start > at || !hw_target_is_anonymous(e))
+        if (e->start > at || !is_fit(e))
             return false;
         at = e->end;
     }
     return lo < hi && at >= hi;
+}
+
+bool hw_target_is_heap(const struct hw_target_memory *m, uint64_t lo, uint64_t hi)
+{
+    return covers(m, lo, hi, hw_target_is_anonymous);
+}
+
+bool hw_target_is_private(const struct hw_target_memory *m, uint64_t lo, uint64_t hi)
+{
+    return covers(m, lo, hi, is_private);
 }
 
 /* A handler of faults in the process may never answer. */

@@ -62,6 +62,8 @@ bool hw_target_is_present(struct hw_target_memory *m, uint64_t page_number);
 uint64_t hw_target_resident(struct hw_target_memory *m, uint64_t lo, uint64_t hi);
 /* All of it was private memory without a file, to be read and written, when the mappings were read: where heaps are. */
 bool hw_target_is_heap(const struct hw_target_memory *m, uint64_t lo, uint64_t hi);
+/* Likewise, whatever the program may do with it. */
+bool hw_target_is_private(const struct hw_target_memory *m, uint64_t lo, uint64_t hi);
 /* Forward, and anywhere. */
 int hw_target_word(struct hw_target_memory *m, uint64_t at, uint64_t *out);
 int hw_target_word_anywhere(struct hw_target_memory *m, uint64_t at, uint64_t *out);

@@ -254,6 +254,18 @@ static const char *find_unsaid_go(const struct find *f)
                : NULL;
 }
 
+static const char *find_unsaid_v8(const struct find *f)
+{
+    double state;
+    if (!hw_process_counter(f->p, f->view->upid, "v8.heap.state", f->out->ts_ns, &state, NULL))
+        return "this recording has nothing of V8's spaces; v8.getHeapSpaceStatistics tells the "
+               "program";
+    return state == 1   ? NULL
+           : state == 2 ? "V8's spaces are known of 10.2, 11.3 and 12.4 (Node.js 18, 20, 22) only"
+           : state == 4 ? "V8's heap is too large to be read in a tenth of a second"
+                        : "V8's spaces changed while they were read, or were not found";
+}
+
 /* What the runtime does not tell from outside about its heaps. */
 static const char *find_unsaid(const struct find *f)
 {
@@ -267,7 +279,7 @@ static const char *find_unsaid(const struct find *f)
                                   "jcmd only (VM.native_memory)"
            : f->is_jvm    ? "the JVM's own figures cannot be read: it runs with -XX:-UsePerfData "
                             "or -XX:+PerfDisableSharedMem"
-           : f->is_node   ? "V8 tells its spaces to the program only (v8.getHeapSpaceStatistics)"
+           : f->is_node   ? find_unsaid_v8(f)
            : f->is_python ? find_unsaid_python(f)
                           : find_unsaid_go(f);
 }

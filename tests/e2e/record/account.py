@@ -348,6 +348,41 @@ def java(box):
     hw.true("jcmd" in said["managed_unknown"], f"what it does not say: {said['managed_unknown']}")
 
 
+NODE = r"""
+const v8 = require('v8'), fs = require('fs'), keep = [];
+for (let i = 0; i < 100000; i++) keep.push({ a: i, s: 'x' + i });
+keep.push(new Array(300000).fill(1.5));
+const outside = Buffer.alloc(20 << 20, 1);
+gc();
+const all = {};
+for (const s of v8.getHeapSpaceStatistics()) all[s.space_name] = [s.space_size, s.space_used_size];
+fs.writeSync(1, JSON.stringify([process.versions.v8, all]) + '\n');
+fs.readSync(0, Buffer.alloc(1));
+"""
+
+
+def v8_spaces(box):
+    """V8's spaces, beside what the program asks V8 itself; a buffer outside of the heap is in none."""
+    hw.need("node")
+    p = box.start(["node", "--expose-gc", "--single-threaded-gc", "-e", NODE], stdin=subprocess.PIPE)
+    version, spaces = json.loads(p.stdout.readline())
+    r = box.run([hw.tool("heapwise"), "attach", "-q", "--no-report", "-d", "300ms", "-f", "-o", box.path("out.trace"), str(p.pid)], check=None)
+    hw.true(r.returncode in (0, 5), f"attach: {hw.tail(r.stderr)}")  # 5: it allocates nothing
+    p.communicate(b"x", timeout=hw.CLOCK)
+    said = account(box, "--at", "last")
+    if not version.startswith(("10.2.", "11.3.", "12.4.")):
+        hw.true("known of" in said["managed_unknown"], said)
+        return
+    managed = {m["name"]: m for m in said["managed"]}
+    for name, ours, slack in (("new_space", "V8's space of new objects", 128), ("old_space", "V8's space of old objects", 320),
+                              ("large_object_space", "V8's large objects", 0), ("code_space", "V8's code space", 320)):
+        size, used = spaces[name]
+        hw.equal(int(managed[ours]["committed_bytes"]), size, f"{name}: {managed[ours]}")
+        hw.true(-65536 <= managed[ours]["used_bytes"] - used <= slack * 1024, f"{name}: {used}, and {managed[ours]}")
+        hw.true(managed[ours]["resident_bytes"] <= size, f"{name}: {managed[ours]}")
+    hw.true(sum(m["resident_bytes"] for m in managed.values()) < rss_of(said, "managed heaps") + MIB, f"more than there is: {said}")
+
+
 PYTHON = r"""
 import os, sys
 a = [(i, str(i), [i]) for i in range(60000)]
@@ -674,5 +709,5 @@ def program(name):
 
 
 if __name__ == "__main__":
-    hw.main({"kinds": kinds, "ours": ours, "group": group, "group-files": group_files, "many-mappings": many_mappings, "java": java, "python": python, "go": go, "resident": resident, "mapped-later": mapped_later, "text": text, "quick": quick, "other-moment": other_moment, "gaps": gaps, "attached": attached, "asked-before": asked_before, "silent": silent, "every-child": every_child, "no-mappings": no_mappings,
+    hw.main({"kinds": kinds, "ours": ours, "group": group, "group-files": group_files, "many-mappings": many_mappings, "java": java, "v8": v8_spaces, "python": python, "go": go, "resident": resident, "mapped-later": mapped_later, "text": text, "quick": quick, "other-moment": other_moment, "gaps": gaps, "attached": attached, "asked-before": asked_before, "silent": silent, "every-child": every_child, "no-mappings": no_mappings,
              **{name: program(name) for name in PROGRAMS}})

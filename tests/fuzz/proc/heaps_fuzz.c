@@ -1,6 +1,6 @@
 /*
  * heaps_fuzz.c - any bytes as a process whose heaps are read from outside: malloc's arenas, Python's, Go's and the samples of its
- * allocations, a JVM's figures
+ * allocations, a JVM's figures, V8's spaces
  *
  *     u8  1 = not all mappings are known     u64 where the program's break began; Go's sampling rate; a JVM's table of types
  *     u8  number of mappings, each:          u64 page  u32 pages  u8 flags (enum hw_map_flags, 16 = fault handler)  u8 name
@@ -25,6 +25,7 @@
 #include "proc/heaps/jvm_counters.h"
 #include "proc/heaps/python_heap.h"
 #include "proc/heaps/target_memory.h"
+#include "proc/heaps/v8_heap.h"
 #include "proc/maps.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
@@ -219,6 +220,23 @@ static void read_jvm_code(const struct hw_smaps *s, int mem, int pagemap, uint64
     must(code.used <= code.committed && code.committed <= sum_of(s));
 }
 
+static void read_v8(const struct hw_smaps *s, int mem, int pagemap, bool is_later)
+{
+    struct hw_v8_heap h;
+    uint64_t sum = 0, mapped = 0;
+    if (hw_v8_heap_read(s, mem, pagemap, is_later ? 12 : 11, is_later ? 4 : 3, &h) < 0)
+        return;
+    for (size_t i = 0; i < s->entries.n; i++)
+        if (!(s->entries.v[i].flags & HW_MAP_SHARED))
+            mapped += s->entries.v[i].end - s->entries.v[i].start;
+    for (size_t i = 0; i < HW_V8_SPACES; i++) {
+        sum += h.spaces[i].committed;
+        must(h.spaces[i].used <= h.spaces[i].committed &&
+             h.spaces[i].resident <= h.spaces[i].committed);
+    }
+    must(sum <= mapped && (h.state == HW_V8_HEAP_KNOWN || sum == 0));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     static int mem = -1, pagemap = -1;
@@ -237,6 +255,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     read_go(&s, mem, pagemap);
     read_go_profile(&s, mem, pagemap, heap_start);
     read_jvm_code(&s, mem, pagemap, heap_start);
+    read_v8(&s, mem, pagemap, heap_start & 1);
     (void)hw_jvm_counters_read(&s, mem, pagemap, &jvm);
     hw_vec_done(&s.entries);
     must(hw_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began < MAX_CPU_NS);
