@@ -81,8 +81,11 @@ static uint64_t arena_at(struct naming *n, uint64_t at, uint64_t end)
     uint64_t w[4];
     if (at % ARENA != 0 || !peek(n, at, w, sizeof w))
         return 0;
-    bool own = w[0] % ARENA < 256 && w[0] % ARENA >= 32; /* its state is in it, or in another */
-    if (!own || w[1] % ARENA != 0 || w[2] < PAGE || w[2] > ARENA || w[3] < w[2] || w[3] > ARENA)
+    uint64_t behind =
+        w[0] % ARENA; /* the record, in its first heap: only that has none before it */
+    bool is_in_it = w[0] - behind == at, is_first = w[1] == 0;
+    if (w[0] < ARENA || behind < 32 || behind >= 256 || is_in_it != is_first || w[1] % ARENA != 0 ||
+        w[2] % PAGE != 0 || w[3] % PAGE != 0 || w[2] == 0 || w[3] < w[2] || w[3] > ARENA)
         return 0;
     return w[3] < end - at ? w[3] : end - at;
 }

@@ -93,6 +93,40 @@ static void page_map_is_bounded(void **state)
         (void)munmap(pieces[i], size);
 }
 
+/* Numbers at a multiple of 64 MiB that are not an arena's, and a block behind them: the head of a Python pool once hid 38 MiB. */
+static void numbers_are_no_arena(void **state)
+{
+    static const uint64_t arena = UINT64_C(64) << 20, mib = UINT64_C(1) << 20;
+    char *p = mmap(NULL, 2 * arena, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_true(p != MAP_FAILED);
+    char *head = p + (arena - (uint64_t)(uintptr_t)p % arena) % arena, *block = head + mib;
+    uint64_t at = (uint64_t)(uintptr_t)head;
+    const uint64_t heads[][4] = {
+        {100, 0, 50000, 5 * mib + 8},        /* small numbers, */
+        {100, 0, 2 * mib, 5 * mib},          /* of whole pages */
+        {at - arena + 48, 0, mib, 5 * mib},  /* a first heap has its record in it, */
+        {at + 48, at - arena, mib, 5 * mib}, /* and no other one has */
+        {at + 48, 0, mib + 8, 5 * mib},      {at + 48, 0, mib, 5 * mib + 8},
+    };
+    (void)state;
+    ((uint64_t *)(void *)block)[1] = 2 * mib | 2;
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        struct hw_owner_facts f;
+        bool has_block = false;
+        memcpy(head, heads[i], sizeof heads[i]);
+        struct hw_smaps s = read_own(60 * SECOND);
+        name_own(&s, &f);
+        for (size_t k = 0; k < s.entries.n; k++)
+            has_block |= s.entries.v[k].start == at + mib && s.entries.v[k].end == at + 3 * mib &&
+                         strcmp(s.entries.v[k].path, "[malloc block]") == 0;
+        assert_true(has_block);
+        hw_owner_facts_done(&f);
+        hw_smaps_done(&s);
+    }
+    (void)munmap(p, 2 * arena);
+}
+
 /* Thousands of mappings, each with a name of its own. */
 static void names_are_bounded(void **state)
 {
@@ -293,9 +327,10 @@ static void stacks_are_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(page_map_is_bounded), cmocka_unit_test(names_are_bounded),
-        cmocka_unit_test(own_is_told),         cmocka_unit_test(own_files_are_known),
-        cmocka_unit_test(time_is_bounded),     cmocka_unit_test(stacks_are_told),
+        cmocka_unit_test(numbers_are_no_arena), cmocka_unit_test(page_map_is_bounded),
+        cmocka_unit_test(names_are_bounded),    cmocka_unit_test(own_is_told),
+        cmocka_unit_test(own_files_are_known),  cmocka_unit_test(time_is_bounded),
+        cmocka_unit_test(stacks_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
