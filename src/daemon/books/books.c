@@ -3,10 +3,10 @@
  *
  * While live bytes rise every allocation makes a new maximum: the present state is the peak, and
  * nothing is copied. When they fall from there, a cell is copied into peaks[] when it is first
- * touched, before the change, and marked with the heap's epoch; the next maximum starts another
+ * touched, before the change, and marked with the maximum's epoch; the next maximum starts another
  * epoch, which makes all copies invalid. So
  *
- *      totals at the peak = cell.peak_epoch == heap.epoch ? peaks[cell] : cell.now
+ *      totals at the peak = cell.peak_epoch == peak.epoch ? peaks[cell] : cell.now
  *
  * holds for every cell at every moment, and an operation costs at most one copy.
  */
@@ -17,6 +17,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/limits.h"
 
 #include "base/banned.h"
 
@@ -65,7 +66,8 @@ static int hw_books_heap(struct hw_books *b, uint32_t heap_id, struct hw_book **
         if (!k)
             return HW_ENOMEM;
         k->heap_id = heap_id;
-        k->epoch = 1;
+        k->own_peak = (struct hw_peak){.epoch = 1, .of = k};
+        k->peak = &k->own_peak;
         b->books[heap_id] = k;
     }
     *out = k;
@@ -97,6 +99,17 @@ static int set_interval(struct hw_book *k, uint64_t bytes)
     return rc;
 }
 
+/* Before anything is booked: its cells know no epoch. */
+static void join_malloc(const struct hw_books *b, struct hw_book *k)
+{
+    struct hw_book *libc = b->books[HW_HEAP_ID_LIBC];
+    if (!libc || k == libc || k->peak != &k->own_peak || k->cells.n)
+        return;
+    k->peak = &libc->own_peak;
+    k->next_of_peak = libc->next_of_peak;
+    libc->next_of_peak = k;
+}
+
 int hw_books_announce(struct hw_books *b, uint32_t heap_id, const char name[HW_HEAP_NAME_MAX],
                       uint64_t interval_bytes)
 {
@@ -112,6 +125,8 @@ int hw_books_announce(struct hw_books *b, uint32_t heap_id, const char name[HW_H
     memcpy(k->name, name, HW_HEAP_NAME_MAX);
     k->name[HW_HEAP_NAME_MAX - 1] = '\0';
     k->orig_interval_bytes = interval_bytes;
+    if (strcmp(k->name, HW_PYTHON_HEAP) == 0)
+        join_malloc(b, k);
     return HW_OK;
 }
 
@@ -186,32 +201,48 @@ static inline struct hw_cell *change(struct hw_book *k, uint32_t cell)
 static inline struct hw_totals *leave_peak(struct hw_book *k, uint32_t cell)
 {
     struct hw_cell *c = change(k, cell);
-    k->at_peak = false;
-    if (c->peak_epoch != k->epoch && k->peaks.n) {
+    k->peak->is_now = false;
+    if (c->peak_epoch != k->peak->epoch && k->peaks.n) {
         k->peaks.v[cell] = c->now;
-        c->peak_epoch = k->epoch;
+        c->peak_epoch = k->peak->epoch;
     }
     return &c->now;
 }
 
-static void next_epoch(struct hw_book *k)
+static void next_epoch(struct hw_peak *p)
 {
-    if (++k->epoch != 0)
+    if (++p->epoch != 0)
         return;
-    for (size_t i = 0; i < k->cells.n; i++) /* an epoch 2^32 maxima ago is not the present one */
-        k->cells.v[i].peak_epoch = 0;
-    k->epoch = 1;
+    for (struct hw_book *k = p->of; k; k = k->next_of_peak)
+        for (size_t i = 0; i < k->cells.n; i++) /* an epoch 2^32 maxima ago is not the present one */
+            k->cells.v[i].peak_epoch = 0;
+    p->epoch = 1;
 }
 
-static inline struct hw_totals *reach_peak(struct hw_book *k, uint32_t cell, uint64_t time_ns)
+/* Before more is live in this cell. */
+static inline struct hw_totals *rise(struct hw_book *k, uint32_t cell, uint64_t n_bytes,
+                                     uint64_t time_ns)
 {
-    if (!k->at_peak)
-        next_epoch(k);
-    k->at_peak = true;
-    k->peak_live = k->live;
-    k->peak_ns = time_ns;
-    k->peak_is_new = true;
+    struct hw_peak *p = k->peak;
+    k->live += n_bytes;
+    p->live += n_bytes;
+    if (p->live <= p->most)
+        return leave_peak(k, cell);
+    if (!p->is_now)
+        next_epoch(p);
+    p->is_now = true;
+    p->most = p->live;
+    p->ns = time_ns;
+    p->is_new = true;
     return &change(k, cell)->now;
+}
+
+static inline struct hw_totals *fall(struct hw_book *k, uint32_t cell, uint64_t n_bytes)
+{
+    struct hw_totals *t = leave_peak(k, cell);
+    k->live -= n_bytes;
+    k->peak->live -= n_bytes;
+    return t;
 }
 
 /* What an inexact sample stands for beyond itself. */
@@ -244,9 +275,7 @@ static bool is_exact(const struct hw_live_sample *s)
 static inline struct hw_totals *come(struct hw_book *k, uint32_t cell, uint64_t size,
                                      uint64_t time_ns)
 {
-    k->live += size;
-    struct hw_totals *t =
-        k->live > k->peak_live ? reach_peak(k, cell, time_ns) : leave_peak(k, cell);
+    struct hw_totals *t = rise(k, cell, size, time_ns);
     t->allocated += size;
     t->alloc_count++;
     k->n_samples++;
@@ -255,12 +284,11 @@ static inline struct hw_totals *come(struct hw_book *k, uint32_t cell, uint64_t 
 
 static inline struct hw_totals *go(struct hw_book *k, uint32_t cell, uint64_t size, bool young)
 {
-    struct hw_totals *t = leave_peak(k, cell);
+    struct hw_totals *t = fall(k, cell, size);
     t->freed += size;
     t->free_count++;
     t->temporary += young ? size : 0;
     t->temporary_objects += young ? 1 : 0;
-    k->live -= size;
     return t;
 }
 
@@ -485,17 +513,9 @@ void hw_books_map(struct hw_books *b, uint32_t heap_id, uint32_t cell, uint64_t 
 void hw_books_unmap(struct hw_books *b, uint32_t heap_id, uint32_t cell, uint64_t n_bytes,
                     bool whole)
 {
-    struct hw_book *k = b->books[heap_id];
-    struct hw_totals *t = leave_peak(k, cell);
+    struct hw_totals *t = fall(b->books[heap_id], cell, n_bytes);
     t->freed += n_bytes;
     t->free_count += whole;
-    k->live -= n_bytes;
-}
-
-static struct hw_totals *rise(struct hw_book *k, uint32_t cell, uint64_t n_bytes, uint64_t time_ns)
-{
-    k->live += n_bytes;
-    return k->live > k->peak_live ? reach_peak(k, cell, time_ns) : leave_peak(k, cell);
 }
 
 void hw_books_unmap_not(struct hw_books *b, uint32_t heap_id, uint32_t cell, uint64_t n_bytes,
@@ -517,7 +537,7 @@ void hw_books_map_again(struct hw_books *b, uint32_t heap_id, uint32_t cell, uin
 struct hw_totals hw_book_at_peak(const struct hw_book *k, uint32_t cell)
 {
     const struct hw_cell *c = &k->cells.v[cell];
-    return c->peak_epoch == k->epoch && cell < k->peaks.n ? k->peaks.v[cell] : c->now;
+    return c->peak_epoch == k->peak->epoch && cell < k->peaks.n ? k->peaks.v[cell] : c->now;
 }
 
 void hw_book_clear_changes(struct hw_book *k)
@@ -525,5 +545,5 @@ void hw_book_clear_changes(struct hw_book *k)
     for (size_t i = 0; i < k->changed.n; i++)
         k->cells.v[k->changed.v[i]].changed = false;
     hw_vec_clear(&k->changed);
-    k->peak_is_new = false;
+    k->peak->is_new = false;
 }

@@ -47,7 +47,7 @@ struct hw_totals {
 };
 
 struct hw_cell {
-    _Alignas(128) uint32_t peak_epoch; /* peak is valid when equal to the heap's epoch */
+    _Alignas(128) uint32_t peak_epoch; /* its place in peaks is valid when equal to the epoch */
     uint32_t stack : 31;
     uint32_t changed : 1; /* in the heap's list of changes since the last snapshot */
     struct hw_totals now;
@@ -56,17 +56,26 @@ _Static_assert(sizeof(struct hw_cell) == 128, "two cache lines that are fetched 
 _Static_assert(offsetof(struct hw_cell, now.extra_alloc) <= 64, "an exact sample touches one");
 #define HW_NO_CELL UINT32_MAX
 
+/* A maximum of live bytes: of one heap, or of malloc's and Python's objects together, which are one
+ * heap divided by size: the sum of their own maxima would be more than there ever was. */
+struct hw_peak {
+    uint64_t live, most, ns; /* most: the maximum, reached at ns */
+    uint32_t epoch;          /* a new one each time live bytes reach a new maximum from below */
+    bool is_now;             /* the present state is the maximum */
+    bool is_new;             /* a maximum was reached since the last snapshot */
+    struct hw_book *of;      /* the first of its heaps; the others by next_of_peak */
+};
+
 struct hw_book {
     uint32_t heap_id;
     char name[HW_HEAP_NAME_MAX];
     uint64_t interval_bytes, orig_interval_bytes;
     uint64_t n_samples; /* allocations booked */
-    uint64_t live, peak_live, peak_ns;
-    double rounding;  /* of all cells */
-    double gaps;      /* what alignment leaves around live blocks with mappings of their own */
-    uint32_t epoch;   /* a new one each time live bytes reach a new maximum from below */
-    bool at_peak;     /* the present state is the maximum */
-    bool peak_is_new; /* a maximum was reached since the last snapshot */
+    uint64_t live;
+    struct hw_peak *peak, own_peak; /* peak: own_peak of this heap or of malloc's */
+    struct hw_book *next_of_peak;
+    double rounding; /* of all cells */
+    double gaps;     /* what alignment leaves around live blocks with mappings of their own */
     uint32_t interval_number;       /* of interval_bytes: 1.. in intervals; 0 = none told */
     HW_VEC(uint64_t) intervals;     /* all of them so far */
     HW_VEC(struct hw_cell) cells;   /* starts on a cache line */
@@ -131,11 +140,11 @@ static inline void hw_books_fetch_cell(const struct hw_books *b, uint32_t heap_i
     if (hw_unlikely(!k || cell >= k->cells.n))
         return;
     hw_prefetch_write(&k->cells.v[cell]);
-    if (!k->at_peak && k->peaks.n)
+    if (!k->peak->is_now && k->peaks.n)
         hw_prefetch_write(&k->peaks.v[cell]);
 }
 
-/* A cell's totals at the last maximum of its heap. */
+/* A cell's totals at the last maximum that its heap is part of. */
 struct hw_totals hw_book_at_peak(const struct hw_book *k, uint32_t cell);
 /* Starts the next window: nothing is changed, no new peak. */
 void hw_book_clear_changes(struct hw_book *k);

@@ -91,7 +91,7 @@ static int snap_book(struct hw_book *k, uint32_t flags, struct hw_snap_book *out
                                  .interval_bytes = k->interval_bytes,
                                  .orig_interval_bytes = k->orig_interval_bytes,
                                  .n_samples = k->n_samples,
-                                 .peak_ns = k->peak_ns};
+                                 .peak_ns = k->peak->ns};
     memcpy(out->name, k->name, sizeof out->name);
     if (flags & HW_SNAP_LIVE)
         return snap_all(k, out);
@@ -102,7 +102,7 @@ static int snap_book(struct hw_book *k, uint32_t flags, struct hw_snap_book *out
         out->cells.v[out->cells.n++] = (struct hw_snap_cell){c->stack, c->now};
     }
     bool peak = (flags & HW_SNAP_MAX) != 0 ||
-                ((flags & HW_SNAP_PEAK) != 0 && k->peak_is_new && k->live < k->peak_live);
+                ((flags & HW_SNAP_PEAK) != 0 && k->peak->is_new && k->peak->live < k->peak->most);
     return peak ? snap_peak(k, flags, out) : HW_OK;
 }
 
