@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "elf/elf.h"
+#include "elf/function_table.h"
 #include "elf/image.h"
 #include "elf/symbols.h"
 
@@ -23,78 +24,27 @@ static uint32_t u32_of(const uint8_t *p)
     return v;
 }
 
-/* ---- unwind information: where functions begin and end ---- */
-
-/* .eh_frame_hdr as every linker writes it: sorted pairs of a function's and its record's address,
- * both relative to the section. */
-struct functions {
-    uint8_t *hdr, *frames; /* owned */
-    size_t n_hdr, n_frames;
-    uint64_t hdr_va, frames_va;
-    uint32_t n;
-};
-
-static void functions_done(struct functions *f)
-{
-    free(f->hdr);
-    free(f->frames);
-}
-
-static bool functions_read(struct functions *f, const struct hw_image *img)
-{
-    static const uint8_t usual[] = {1, 0x1b, 0x03, 0x3b}; /* version, encodings */
-    const struct hw_image_section *h = hw_image_find(img, ".eh_frame_hdr");
-    const struct hw_image_section *s = hw_image_find(img, ".eh_frame");
-    if (!h || !s || hw_image_read_section(img, h, MAX_SECTION, &f->hdr, &f->n_hdr, NULL) < 0 ||
-        hw_image_read_section(img, s, MAX_SECTION, &f->frames, &f->n_frames, NULL) < 0 ||
-        f->n_hdr < 12 || memcmp(f->hdr, usual, sizeof usual) != 0)
-        return false;
-    f->hdr_va = h->va;
-    f->frames_va = s->va;
-    f->n = u32_of(f->hdr + 8);
-    return f->n <= (f->n_hdr - 12) / 8;
-}
-
-/* The bytes of the function that begins at va; 0: none does. */
-static uint64_t bytes_of_function(const struct functions *f, uint64_t va)
-{
-    for (uint32_t lo = 0, hi = f->n; lo < hi;) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        const uint8_t *pair = f->hdr + 12 + (size_t)mid * 8;
-        uint64_t start = f->hdr_va + (uint64_t)(int32_t)u32_of(pair);
-        if (start < va) {
-            lo = mid + 1;
-        } else if (start > va) {
-            hi = mid;
-        } else { /* length, CIE, beginning, bytes */
-            uint64_t at = f->hdr_va + (uint64_t)(int32_t)u32_of(pair + 4) - f->frames_va;
-            return at <= f->n_frames && f->n_frames - at >= 16 ? u32_of(f->frames + at + 12) : 0;
-        }
-    }
-    return 0;
-}
-
 /* The one large function that rb_vm_exec calls. */
 static void find_core(const struct hw_image *img, struct hw_elf *e, struct hw_ruby_symbols *out)
 {
-    struct functions f = {0};
+    struct hw_function_table f = {0};
     uint8_t *code = NULL;
     if (hw_elf_find_sized(e, "vm_exec_core", &out->core, &out->core_bytes) && out->core_bytes)
         return;
     out->core = out->core_bytes = 0;
     if (out->exec_bytes <= MAX_EXEC_BYTES)
         code = malloc(out->exec_bytes);
-    if (code && functions_read(&f, img) &&
+    if (code && hw_function_table_read(&f, img) &&
         hw_elf_read_at(e, out->exec, code, out->exec_bytes, NULL) == HW_OK)
         for (size_t i = 0; i + 5 <= out->exec_bytes && !out->core; i++) {
             uint64_t to = out->exec + i + 5 + (uint64_t)(int32_t)u32_of(code + i + 1);
-            uint64_t n = code[i] == 0xe8 ? bytes_of_function(&f, to) : 0;
+            uint64_t n = code[i] == 0xe8 ? hw_function_bytes(&f, to) : 0;
             if (n >= CORE_LEAST_BYTES && to != out->exec) {
                 out->core = to;
                 out->core_bytes = n;
             }
         }
-    functions_done(&f);
+    hw_function_table_done(&f);
     free(code);
 }
 

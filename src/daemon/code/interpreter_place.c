@@ -16,8 +16,6 @@
 
 #include "base/banned.h"
 
-#define RELEASED 0xf0u /* the last byte of PY_VERSION_HEX, neither alpha nor beta */
-
 static bool is_candidate(const struct hw_target *t, const struct hw_module_file *f)
 {
     const char *slash = f->path ? strrchr(f->path, '/') : NULL;
@@ -30,7 +28,7 @@ static bool is_candidate(const struct hw_target *t, const struct hw_module_file 
 static uint32_t minor_of(const struct hw_python_symbols *s)
 {
     uint32_t minor = (uint32_t)(s->version >> 16 & 0xff);
-    if (s->version >> 24 != 3 || (s->version & 0xf0) != RELEASED)
+    if (s->version >> 24 != 3 || (s->version & 0xf0) != HW_PYTHON_RELEASED || s->is_free_threaded)
         return 0;
 #define ROW(m, ...)                                                                                \
     if (minor == (m))                                                                              \
@@ -47,13 +45,15 @@ static void warn_unknown(struct hw_target *t, const struct hw_python_symbols *s)
     t->warned_python = true;
     if (s->version)
         hw_note(t, "python",
-                "the stacks of Python %u.%u show only the interpreter's own functions: heapwise "
-                "reads Python frames of 3.11 to 3.13",
-                (unsigned)(s->version >> 24), (unsigned)(s->version >> 16 & 255));
+                "the stacks of Python %u.%u%s show only the interpreter's own functions: heapwise "
+                "reads Python frames of 3.8 to 3.13%s",
+                (unsigned)(s->version >> 24), (unsigned)(s->version >> 16 & 255),
+                s->is_free_threaded ? " without the global lock" : "",
+                s->is_free_threaded ? " with it" : "");
     else
         hw_note(t, "python",
-                "the stacks of this Python (older than 3.11) show only the interpreter's own "
-                "functions: heapwise reads Python frames of 3.11 to 3.13");
+                "the stacks of this Python (older than 3.8) show only the interpreter's own "
+                "functions: heapwise reads Python frames of 3.8 to 3.13");
 }
 
 static void tell_objects(struct hw_python_objects_place *o, const struct hw_python_symbols *s,

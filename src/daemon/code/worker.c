@@ -38,6 +38,7 @@
 #include "daemon/policy/privilege.h"
 #include "elf/elf.h"
 #include "elf/php_symbols.h"
+#include "elf/python_symbols.h"
 #include "elf/ruby_symbols.h"
 #include "wire/control_page.h"
 
@@ -179,29 +180,15 @@ static int do_control(int elf_fd, int memfd, uint64_t *n_bytes, struct hw_error 
 
 static int do_interpreters(int elf_fd, int memfd, uint64_t *n_bytes, struct hw_error *err)
 {
-    struct hw_python_symbols s = {0};
+    struct hw_interpreters all = {0};
     struct hw_elf *e;
-    uint64_t va, size;
     int rc = hw_elf_open(elf_fd, &e, err);
     if (rc < 0)
         return rc;
-    if (!hw_elf_find_sized(e, "_PyRuntime", &s.runtime, &size) ||
-        !hw_elf_find_sized(e, "PyCode_Type", &s.code_type, &size) ||
-        !hw_elf_find_sized(e, "_PyEval_EvalFrameDefault", &s.eval, &s.eval_bytes))
-        s.eval = 0;
-    else if (!hw_elf_find_sized(e, "_PyEval_EvalFrameDefault.cold", &s.cold, &s.cold_bytes))
-        s.cold = 0;
-    if (s.eval && hw_elf_find_sized(e, "Py_Version", &va, &size) &&
-        hw_elf_read_at(e, va, &s.version, sizeof s.version, NULL) < 0)
-        s.version = 0;
-    if (!hw_elf_find_sized(e, "PyMem_GetAllocator", &s.get_allocator, &size))
-        s.get_allocator = 0;
-    if (!hw_elf_find_data(e, s.runtime, &s.data, &s.data_bytes))
-        s.data = s.data_bytes = 0;
-    struct hw_interpreters all = {.python = s};
-    if (s.eval == 0)
+    hw_python_symbols_find(e, elf_fd, &all.python);
+    if (all.python.eval == 0)
         hw_ruby_symbols_find(e, elf_fd, &all.ruby);
-    if (s.eval == 0 && all.ruby.exec == 0)
+    if (all.python.eval == 0 && all.ruby.exec == 0)
         hw_php_symbols_find(elf_fd, &all.php);
     hw_elf_close(e);
     if (hw_fd_write_all(memfd, &all, sizeof all) < 0)

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "elf/php_symbols.h"
+#include "elf/python_symbols.h"
 #include "elf/ruby_symbols.h"
 
 struct hw_error;
@@ -29,13 +30,7 @@ enum hw_job_type {
     HW_JOB_INTERPRETERS = 5 /* out: struct hw_interpreters */
 };
 
-/* Link-time addresses of an interpreter; eval 0 = the file has none. */
-struct hw_python_symbols {
-    uint64_t version; /* PY_VERSION_HEX; 0 = older than 3.11, which does not say */
-    uint64_t eval, eval_bytes, cold, cold_bytes, runtime, code_type;
-    uint64_t get_allocator, data, data_bytes; /* 0 = not found */
-};
-
+/* eval or exec 0 = the file has none */
 struct hw_interpreters {
     struct hw_python_symbols python;
     struct hw_ruby_symbols ruby;
