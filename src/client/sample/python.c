@@ -9,7 +9,7 @@
  *      main
  *
  * Since 3.11 calls from Python to Python stay in one evaluation, so there are fewer of those than
- * frames. The two sides are joined only if they have the same number of evaluations: what does not
+ * frames; before, each frame has its own. The two sides are joined only if they have the same number of evaluations: what does not
  * fit (a subinterpreter's other state on this thread, code that switches stacks) stays as it is.
  *
  * The thread's state is the value of the interpreter's own pthread key. The frames behind it are
@@ -81,9 +81,9 @@ static HW_COLD uint64_t new_call(struct hw_client_session *s, struct hw_python *
         k->bad = true;
         return 0;
     }
-    /* Not begun yet: tracebacks do not show such frames either. */
-    int64_t at = (int64_t)(instr - code - l->bytecode) / 2;
-    bool begun = at >= (int32_t)u32_at(k, code + l->first_traceable);
+    /* Not begun yet: tracebacks do not show such frames either. Older ones do. */
+    int64_t at = is_old(l) ? (int64_t)(instr - code) : (int64_t)(instr - code - l->bytecode) / 2;
+    bool begun = is_old(l) || at >= (int32_t)u32_at(k, code + l->first_traceable);
     if (!begun && !suspends)
         return 0;
     struct hw_python_call call = {.code = code,
@@ -121,6 +121,8 @@ ALWAYS_INLINE uint64_t id_of(struct hw_client_session *s, struct hw_python *p,
 {
     uint64_t code = fast_at(k, careful, frame + l->code);
     uint64_t instr = fast_at(k, careful, frame + l->instr);
+    if (is_old(l))
+        instr = code + (uint64_t)(int64_t)(int32_t)instr;
     if (hw_unlikely(code < HW_CHAIN_NULL_BYTES)) {
         k->bad = true;
         return 0;
@@ -148,13 +150,14 @@ ALWAYS_INLINE bool walk_as(struct hw_client_session *s, struct hw_python *p, str
             return false;
         if (hw_unlikely(!is_address(frame)))
             break;
-        uint64_t bytes = fast_at(k, careful, frame + (l->owner & ~7u)); /* is_entry, too */
-        uint32_t owner = bytes >> l->owner % 8 * 8 & 0xff;
+        uint64_t bytes = is_old(l) ? 0 : fast_at(k, careful, frame + (l->owner & ~7u));
+        uint32_t owner = bytes >> l->owner % 8 * 8 & 0xff; /* is_entry is in the same word */
         bool marks = l->is_entry == HW_PYTHON_NONE && owner == ON_STACK;
         uint64_t id = marks ? 0 : id_of(s, p, k, l, careful, frame, owner == GENERATOR);
         if (hw_likely(id != 0))
             p->ids[p->n_ids++] = id;
-        if (marks || (l->is_entry != HW_PYTHON_NONE && (bytes >> l->is_entry % 8 * 8 & 0xff)))
+        if (marks || is_old(l) ||
+            (l->is_entry != HW_PYTHON_NONE && (bytes >> l->is_entry % 8 * 8 & 0xff)))
             end_part(p);
         frame = fast_at(k, careful, frame + l->previous);
     }
@@ -168,26 +171,34 @@ static HW_COLD bool walk_carefully(struct hw_client_session *s, struct hw_python
     return walk_as(s, p, k, k->l, /* careful = */ true, state);
 }
 
-/* Of each version once more, for which the compiler knows where everything lies. */
-#define WALK(i)                                                                                    \
-    static bool walk_##i(struct hw_client_session *s, struct hw_python *p, struct chain_reader *k, \
-                         uint64_t state)                                                           \
+static bool walk_old(struct hw_client_session *s, struct hw_python *p, struct chain_reader *k,
+                     uint64_t state)
+{
+    return walk_as(s, p, k, k->l, /* careful = */ false, state);
+}
+
+/* Of each version in use once more, for which the compiler knows where everything lies. */
+#define WALK(version, i)                                                                           \
+    static bool walk_##version(struct hw_client_session *s, struct hw_python *p,                   \
+                               struct chain_reader *k, uint64_t state)                             \
     {                                                                                              \
         return walk_as(s, p, k, &layouts[i], /* careful = */ false, state);                        \
     }
-WALK(0)
-WALK(1)
-WALK(2)
-_Static_assert(sizeof layouts / sizeof *layouts == 3, "each has its own");
+WALK(11, N_OLD)
+WALK(12, N_OLD + 1)
+WALK(13, N_OLD + 2)
+_Static_assert(sizeof layouts / sizeof *layouts == N_OLD + 3, "each has its own");
 
 static bool walk(struct hw_client_session *s, struct hw_python *p, struct chain_reader *k,
                  uint64_t state)
 {
     if (hw_unlikely(k->careful))
         return walk_carefully(s, p, k, state);
-    if (k->l == &layouts[0])
-        return walk_0(s, p, k, state);
-    return k->l == &layouts[1] ? walk_1(s, p, k, state) : walk_2(s, p, k, state);
+    if (is_old(k->l))
+        return walk_old(s, p, k, state);
+    if (k->l->minor == 11)
+        return walk_11(s, p, k, state);
+    return k->l->minor == 12 ? walk_12(s, p, k, state) : walk_13(s, p, k, state);
 }
 
 /* ---- is the last sample the last allocation? ---- */

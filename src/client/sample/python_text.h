@@ -49,6 +49,13 @@ static const struct layout layouts[] = {
 #undef ROW
 };
 
+#define N_OLD 3 /* layouts of versions whose frames have an evaluation each */
+
+static inline bool is_old(const struct layout *l)
+{
+    return l->owner == HW_PYTHON_NONE;
+}
+
 /* ---- loads ---- */
 
 /* The same where the compiler knows whether the reader is careful. */
@@ -127,6 +134,31 @@ static inline const uint8_t *skip_varint(const uint8_t *p, const uint8_t *end, u
 }
 
 /*
+ * Up to 3.10 a table consists of pairs: how many bytes of code, and by how much the line moves, signed. Up to 3.9 the line
+ * moves behind those bytes, in 3.10 before them, and -128 means that they have no line.
+ */
+static inline uint32_t line_in_pairs(const struct layout *l, const uint8_t *p, uint64_t n,
+                                     int64_t line, int64_t at)
+{
+    bool is_before = l->minor >= 10;
+    int64_t byte = is_before ? 2 * at : at, end = 0;
+    bool is_none = is_before;
+    for (; n >= 2; n -= 2, p += 2) {
+        int8_t moved = (int8_t)p[1];
+        end += p[0];
+        is_none = is_before && moved == INT8_MIN;
+        if (is_before && !is_none)
+            line += moved;
+        if (end > byte)
+            break;
+        if (!is_before)
+            line += moved;
+        is_none = is_before;
+    }
+    return is_none || line < 0 || line > INT32_MAX ? 0 : (uint32_t)line;
+}
+
+/*
  * The table of locations of 3.11 and later: each entry begins with 1ccccnnn, n + 1 units long; the
  * line moves by a signed varint (c 13, 14), by c - 10 (10 to 12), or not; 15 has no line.
  */
@@ -137,6 +169,8 @@ static inline uint32_t line_of(struct chain_reader *k, uint64_t code, int64_t at
     if (k->bad || at < 0 || n == 0 || n > MAX_LINES || !may_read(k, lines + BYTES_AT, n))
         return line > 0 ? (uint32_t)line : 0;
     const uint8_t *p = (const uint8_t *)(uintptr_t)(lines + BYTES_AT), *end = p + n;
+    if (is_old(k->l))
+        return line_in_pairs(k->l, p, n, line, at);
     while (p < end) {
         uint32_t c = *p >> 3 & 15, v = 0;
         unit += (*p++ & 7) + 1;

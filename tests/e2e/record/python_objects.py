@@ -85,9 +85,14 @@ def in_threads(n):
     for t in threads:
         t.join()
 threads = []
+def lines_of(code):
+    if hasattr(code, "co_lines"):
+        return [l for _, _, l in code.co_lines()]
+    import dis # before 3.10
+    return [l for _, l in dis.findlinestarts(code)]
 def count():
     """-> {"heap function line": [bytes, blocks]} of what lives, as tracemalloc says. fill_grown's small bytearrays are malloc's."""
-    of = {l: f.__name__ for f in fills for _, _, l in f.__code__.co_lines() if l and l > f.__code__.co_firstlineno}
+    of = {l: f.__name__ for f in fills for l in lines_of(f.__code__) if l and l > f.__code__.co_firstlineno}
     told = {}
     for t in tracemalloc.take_snapshot().traces:
         at = t.traceback[0]

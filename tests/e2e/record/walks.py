@@ -237,7 +237,7 @@ def replaced(i):
     for k in range(4):
         function(code.replace(co_filename=f"<copy {k}>"), at)()
         function(code.replace(co_firstlineno=100 + k), at)()
-        function(code.replace(co_name=f"n{k}", co_qualname=f"A.n{k}"), at)()
+        function(code.replace(co_name=f"n{k}", **({"co_qualname": f"A.n{k}"} if hasattr(code, "co_qualname") else {})), at)()
 
 # Files in directories that differ in the middle of their names, read from .pyc: names and tables without a hash.
 def module(i, box):

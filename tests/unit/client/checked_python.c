@@ -103,10 +103,18 @@ static bool is_pair(struct pair *table, uint64_t from, uint64_t to, uint64_t fra
     return false;
 }
 
+/* Up to 3.10 every frame has an evaluation, and there are no others. */
+static bool is_old(const struct row *r)
+{
+    return r->minor <= 10;
+}
+
 static void compare_frame(const struct row *r, uint64_t frame, uint64_t id)
 {
     uint64_t code = u64(frame + r->code);
     int64_t at = (int64_t)(u64(frame + r->instr) - code - r->bytecode);
+    if (is_old(r))
+        at = (int32_t)u32(frame + r->instr) * (r->minor == 10 ? 2 : 1);
     int line = line_of((void *)(uintptr_t)code, (int)at); /* -1: none */
     uint32_t shown = line < 0 ? 0 : (uint32_t)line;
     uint64_t h = hash_string(r, hash(1, &shown, sizeof shown), u64(code + r->qualname));
@@ -126,16 +134,16 @@ static void compare(const struct row *r, const struct hw_python *p)
     for (uint64_t f = u64(in + r->current); f; f = u64(f + r->previous)) {
         if (n_ids == HW_MAX_FRAMES || n_parts == HW_MAX_FRAMES || n++ == 2 * HW_MAX_FRAMES)
             break;
-        bool below = r->is_entry == HW_PYTHON_NONE && u8(f + r->owner) == 3;
+        bool below = !is_old(r) && r->is_entry == HW_PYTHON_NONE && u8(f + r->owner) == 3;
         uint64_t code = u64(f + r->code);
-        if (!below &&
-            (u8(f + r->owner) == 1 || (int64_t)(u64(f + r->instr) - code - r->bytecode) / 2 >=
-                                          (int32_t)u32(code + r->first_traceable))) {
+        if (!below && (is_old(r) || u8(f + r->owner) == 1 ||
+                       (int64_t)(u64(f + r->instr) - code - r->bytecode) / 2 >=
+                           (int32_t)u32(code + r->first_traceable))) {
             if (n_ids == p->n_ids)
                 fail("a frame is missing", 0, f);
             compare_frame(r, f, p->ids[n_ids++]);
         }
-        if (below || (r->is_entry != HW_PYTHON_NONE && u8(f + r->is_entry))) {
+        if (below || is_old(r) || (r->is_entry != HW_PYTHON_NONE && u8(f + r->is_entry))) {
             if (n_parts == p->n_parts || p->ends[n_parts] != n_ids)
                 fail("an evaluation ends elsewhere", n_parts, f);
             n_parts++;
