@@ -312,9 +312,23 @@ struct hw_rec_copy {
     uint16_t arch;   /* enum hw_arch */
     uint32_t reason; /* enum hw_walk_stop: why it was not walked in the target */
     uint32_t closes; /* dlcloses begun before it (ring.h): mappings read earlier do not count */
-    /* uint64_t regs[n_regs]; then n_bytes of stack */
+    /* uint64_t regs[n_regs]; then n_bytes of stack; then perhaps a struct hw_copy_chain */
 };
 _Static_assert(sizeof(struct hw_rec_copy) == 88, "ring layout");
+
+/*
+ * What an interpreter's evaluations on that stack run, innermost first: the i-th evaluation from the leaf has the ids from
+ * ends[i - 1] to ends[i]. An evaluation is a frame in one of the two ranges of code. Recorders that do not know it leave it
+ * unread.
+ */
+struct hw_copy_chain {
+    uint64_t eval_lo, eval_bytes, cold_lo, cold_bytes;
+    uint32_t n_ids, n_parts; /* at most HW_MAX_FRAMES each */
+    uint32_t is_cut;         /* there are more than that */
+    uint32_t reserved;
+    /* uint64_t ids[n_ids]; uint16_t ends[n_parts], and zeros up to a multiple of 8 */
+};
+_Static_assert(sizeof(struct hw_copy_chain) == 48, "ring layout");
 
 /* A heap announces itself at the session's start or when it is registered; an empty name means
  * that a known heap only changed its interval (adaptive sampling). */

@@ -125,17 +125,37 @@ HW_ARCHS(X)
 #define HERE(what) what##_X86
 #endif
 
+/* Python's functions, which the recorder inserts; 0 bytes = there are none. */
+static uint32_t chain_bytes(const struct hw_copy_chain *c)
+{
+    return c->n_ids ? (uint32_t)sizeof *c + c->n_ids * 8 + ((c->n_parts * 2 + 7) & ~7u) : 0;
+}
+
+static void put_chain(uint8_t *to, const struct hw_copy_chain *c, const struct hw_python *p)
+{
+    memset(to, 0, chain_bytes(c));
+    memcpy(to, c, sizeof *c);
+    memcpy(to + sizeof *c, p->ids, c->n_ids * sizeof p->ids[0]);
+    memcpy(to + sizeof *c + c->n_ids * 8, p->ends, c->n_parts * sizeof p->ends[0]);
+}
+
 /* Registers and stack bytes, for the recorder to walk. */
-static uint64_t push_copy(struct hw_client_session *s, const struct hw_event *e, uint64_t hi,
-                          uint32_t reason, uint64_t now_ns, uint32_t flags)
+static uint64_t push_copy(struct hw_client_session *s, struct hw_slab *slab,
+                          const struct hw_event *e, uint64_t hi, uint32_t reason, uint64_t now_ns,
+                          uint32_t flags)
 {
     const struct hw_call_site *site = e->site;
+    struct hw_copy_chain chain = {0};
     uint64_t n = hi > site->sp ? (hi - site->sp) & ~7ull : 0;
     uint64_t room = (s->ring.mask + 1) / 4 & ~7ull; /* a small ring must hold more than one */
     uint64_t most = room < HW_MAX_COPY_BYTES ? room : HW_MAX_COPY_BYTES;
     if (n > most)
         n = most;
-    uint32_t size = (uint32_t)(sizeof(struct hw_rec_copy) + HERE(N_REGS) * 8u + n);
+    if (slab && hw_python_is_on() && (s->config.flags & HW_CC_NATIVE_ONLY) == 0 &&
+        !hw_python_read_chain(s, &slab->python, site->sp, site->sp + n, &chain))
+        chain.n_ids = 0;
+    uint32_t with_bytes = (uint32_t)(sizeof(struct hw_rec_copy) + HERE(N_REGS) * 8u + n);
+    uint32_t size = with_bytes + chain_bytes(&chain);
     uint64_t pos = hw_push_reserve(s, size);
     if (pos == 0)
         return 0;
@@ -155,6 +175,8 @@ static uint64_t push_copy(struct hw_client_session *s, const struct hw_event *e,
     regs[HERE(SP)] = site->sp;
     regs[HERE(FP)] = site->fp;
     memcpy(regs + HERE(N_REGS), (const void *)(uintptr_t)site->sp, (size_t)n);
+    if (chain.n_ids)
+        put_chain((uint8_t *)r + with_bytes, &chain, &slab->python);
     hw_ring_commit(&s->ring, pos, size, HW_REC_ALLOC_COPY);
     hw_count(s, copy_fallback, 1);
     return pos;
@@ -294,7 +316,7 @@ static uint64_t push_captured(struct hw_client_session *s, struct hw_slab *slab,
         if (hw_copy_allowed(s, slab, c->hi - e->site->sp, now_ns)) {
             if (hw_unlikely(atomic_load_explicit(&hw_managed_on, memory_order_relaxed)))
                 hw_managed_count(s, m, /* copied = */ true);
-            return push_copy(s, e, c->hi, o->stop, now_ns, flags);
+            return push_copy(s, slab, e, c->hi, o->stop, now_ns, flags);
         }
         hw_count(s, copy_limited, 1);
     }
@@ -386,8 +408,8 @@ static bool record_with(struct hw_client_session *s, struct hw_slab *slab, const
             hw_note_unsettled(s, slab);
     } else {
         hw_count(s, no_slab, 1);
-        pos =
-            push_copy(s, e, (e->site->sp | 4095) + 1, HW_STOP_BOUNDS, now_ns, hw_takes_flags(s, e));
+        pos = push_copy(s, NULL, e, (e->site->sp | 4095) + 1, HW_STOP_BOUNDS, now_ns,
+                        hw_takes_flags(s, e));
     }
     if (pos == 0) {
         hw_live_set_unclaim(slot);

@@ -322,19 +322,29 @@ bool hw_python_knows(const struct hw_client_session *s, const struct hw_python *
     return p->generation == s->generation && find_native(p, stack_id) != NULL;
 }
 
+static void begin_session(struct hw_client_session *s, struct hw_python *p)
+{
+    if (p->generation == s->generation)
+        return;
+    memset(p->calls, 0, sizeof p->calls);
+    memset(p->natives, 0, sizeof p->natives);
+    p->generation = s->generation;
+}
+
+static struct chain_reader reader_of(const struct hw_python_place *at)
+{
+    return (struct chain_reader){
+        .l = layout_of(atomic_load_explicit(&at->minor, memory_order_relaxed)),
+        .code_type = atomic_load_explicit(&at->code_type, memory_order_relaxed)};
+}
+
 uint64_t hw_python_find_frames(struct hw_client_session *s, const struct hw_walk_out *o,
                                struct hw_python *p)
 {
     const struct hw_python_place *at = &hw_control.python;
-    struct chain_reader k = {.l = layout_of(atomic_load_explicit(&at->minor, memory_order_relaxed)),
-                             .code_type =
-                                 atomic_load_explicit(&at->code_type, memory_order_relaxed)};
+    struct chain_reader k = reader_of(at);
     struct hw_evals e = evals_of(at);
-    if (p->generation != s->generation) {
-        memset(p->calls, 0, sizeof p->calls);
-        memset(p->natives, 0, sizeof p->natives);
-        p->generation = s->generation;
-    }
+    begin_session(s, p);
     if (!k.l || !begin_chain(&k, e.lo))
         return 0;
     p->n_evals = count_evals(p, &e, o);
@@ -346,6 +356,43 @@ uint64_t hw_python_find_frames(struct hw_client_session *s, const struct hw_walk
     p->walk += is_next(p) ? HW_PYTHON_NEXT : 2 * HW_PYTHON_NEXT;
     bool all = walk(s, p, &k, state);
     return hw_chain_end(s, p, o, &k, &proof, true, all);
+}
+
+/* Is this thread inside an evaluation? Then its state is its own, and lives. */
+static bool has_eval(const struct hw_evals *e, uint64_t sp, uint64_t hi)
+{
+    for (uint64_t at = sp; at + 8 <= hi; at += 8)
+        if (hw_evals_have(e, *(const volatile uint64_t *)(uintptr_t)at))
+            return true;
+    return false;
+}
+
+HW_COLD bool hw_python_read_chain(struct hw_client_session *s, struct hw_python *p, uint64_t sp,
+                                  uint64_t hi, struct hw_copy_chain *out)
+{
+    const struct hw_python_place *at = &hw_control.python;
+    struct chain_reader k = reader_of(at);
+    struct hw_evals e = evals_of(at);
+    begin_session(s, p);
+    if (!k.l || !has_eval(&e, sp, hi) || !begin_chain(&k, e.lo) || !is_still_there(at))
+        return false;
+    uint64_t state = state_of(&k, atomic_load_explicit(&at->runtime, memory_order_relaxed));
+    if (state == 0)
+        return false;
+    p->walk += 2 * HW_PYTHON_NEXT;
+    bool all = walk(s, p, &k, state);
+    if (!all && p->n_parts < HW_MAX_FRAMES)
+        end_part(p); /* the part that was cut */
+    atomic_fetch_add_explicit(k.bad ? &proof.n_bad : &proof.n_good, k.bad || k.careful,
+                              memory_order_relaxed);
+    *out = (struct hw_copy_chain){.eval_lo = e.lo,
+                                  .eval_bytes = e.n_bytes,
+                                  .cold_lo = e.cold_lo,
+                                  .cold_bytes = e.n_cold,
+                                  .n_ids = p->n_ids,
+                                  .n_parts = p->n_parts,
+                                  .is_cut = !all};
+    return !k.bad && p->n_ids != 0;
 }
 
 #else
@@ -367,6 +414,13 @@ uint64_t hw_python_find_frames(struct hw_client_session *s, const struct hw_walk
 {
     (void)s, (void)o, (void)p;
     return 0;
+}
+
+bool hw_python_read_chain(struct hw_client_session *s, struct hw_python *p, uint64_t sp,
+                          uint64_t hi, struct hw_copy_chain *out)
+{
+    (void)s, (void)p, (void)sp, (void)hi, (void)out;
+    return false;
 }
 
 void hw_python_insert(const struct hw_python *p, struct hw_mixed_stack *m)

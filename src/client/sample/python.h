@@ -70,6 +70,9 @@ bool hw_python_knows(const struct hw_client_session *s, const struct hw_python *
 /* Stores Python's part of a walked stack in *p and gives its hash, 0 = there is none. */
 uint64_t hw_python_find_frames(struct hw_client_session *s, const struct hw_walk_out *o,
                                struct hw_python *p);
+/* The same of a stack that is sent as a copy from sp on, and cannot be walked here: false = there is none. The recorder inserts it. */
+bool hw_python_read_chain(struct hw_client_session *s, struct hw_python *p, uint64_t sp,
+                          uint64_t hi, struct hw_copy_chain *out);
 /* Inserts that part into the stack. */
 void hw_python_insert(const struct hw_python *p, struct hw_mixed_stack *m);
 

@@ -21,6 +21,13 @@
 #define VAIN_NS       50000000u
 #define COARSE_LAG_NS 10000000u /* the coarse clock's, at most */
 
+/* Leaf first; the two rows of bits are sent side by side, so the first has room for both. */
+struct hw_copied_frames {
+    uint32_t n;
+    uint64_t at[HW_MAX_FRAMES]; /* pc, or id of a managed frame */
+    uint64_t exact[2 * HW_MAX_FRAMES / 64], managed[HW_MAX_FRAMES / 64];
+};
+
 /* ---- the walk ---- */
 
 static bool copy_regs(const struct hw_rec_copy *c, const uint8_t *regs, struct hw_walk_regs *out)
@@ -50,7 +57,9 @@ static bool walk_buffers(struct hw_ring_consumer *f)
 {
     if (!f->walk)
         f->walk = calloc(1, sizeof *f->walk);
-    return f->walk != NULL;
+    if (!f->mixed)
+        f->mixed = calloc(1, sizeof *f->mixed);
+    return f->walk != NULL && f->mixed != NULL;
 }
 
 static void count_unwind(struct hw_ring_consumer *f, uint64_t ns)
@@ -169,6 +178,113 @@ bool hw_ring_consumer_maps(struct hw_ring_consumer *f, const uint8_t *rec, uint3
     return true;
 }
 
+/* ---- an interpreter's frames ---- */
+
+struct chain {
+    struct hw_copy_chain c;
+    const uint8_t *ids, *ends;
+};
+
+/* From outside: parts must follow each other. */
+static bool chain_read(struct hw_bytes in, struct chain *out)
+{
+    struct hw_copy_chain *c = &out->c;
+    if (in.n < sizeof *c)
+        return false;
+    memcpy(c, in.p, sizeof *c);
+    if (c->n_ids > HW_MAX_FRAMES || c->n_parts > HW_MAX_FRAMES ||
+        in.n - sizeof *c < (size_t)c->n_ids * 8 + (size_t)c->n_parts * 2)
+        return false;
+    out->ids = in.p + sizeof *c;
+    out->ends = out->ids + (size_t)c->n_ids * 8;
+    for (uint32_t i = 0, before = 0; i < c->n_parts; i++) {
+        uint32_t end = hw_load_u16(out->ends + (size_t)i * 2);
+        if (end < before || end > c->n_ids)
+            return false;
+        before = end;
+    }
+    return true;
+}
+
+static bool is_eval(const struct hw_copy_chain *c, uint64_t pc)
+{
+    return pc - 1 - c->eval_lo < c->eval_bytes || pc - 1 - c->cold_lo < c->cold_bytes;
+}
+
+/* As hw_chain_end() in the target. An evaluation that a signal's handler interrupted may be halfway between two frames. */
+static bool chain_fits(const struct hw_copy_chain *c, const struct hw_walk_out *w)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < w->n_frames; i++) {
+        if (!is_eval(c, w->pcs[i]))
+            continue;
+        if (w->exact[i / 64] >> i % 64 & 1)
+            return false;
+        n++;
+    }
+    return hw_stop_is_complete(w->stop) && !c->is_cut ? n == c->n_parts
+                                                      : c->is_cut || n <= c->n_parts;
+}
+
+static bool add_entry(struct hw_copied_frames *m, uint64_t at, bool exact, bool managed)
+{
+    if (m->n == HW_MAX_FRAMES)
+        return false;
+    m->at[m->n] = at;
+    m->exact[m->n / 64] |= (uint64_t)exact << m->n % 64;
+    m->managed[m->n / 64] |= (uint64_t)managed << m->n % 64;
+    m->n++;
+    return true;
+}
+
+/* Each evaluation is replaced by what it ran; one that ran nothing yet stays. False: deeper than there is room. */
+static bool insert(const struct chain *c, const struct hw_walk_out *w, struct hw_copied_frames *m)
+{
+    memset(m, 0, sizeof *m);
+    for (uint32_t i = 0, part = 0, first = 0; i < w->n_frames; i++) {
+        uint32_t end = first;
+        if (part < c->c.n_parts && is_eval(&c->c, w->pcs[i]))
+            end = hw_load_u16(c->ends + (size_t)part++ * 2);
+        if (end == first && !add_entry(m, w->pcs[i], w->exact[i / 64] >> i % 64 & 1, false))
+            return false;
+        for (; first < end; first++)
+            if (!add_entry(m, hw_load_u64(c->ids + (size_t)first * 8), false, true))
+                return false;
+    }
+    return true;
+}
+
+/* Other ids, or the same at other places: another stack. */
+static uint64_t mixed_id(uint64_t native_id, const struct hw_copied_frames *m)
+{
+    uint64_t h = native_id;
+    for (uint32_t i = 0; i < m->n; i++)
+        if (m->managed[i / 64] >> i % 64 & 1)
+            h = hw_hash_u64(h ^ m->at[i]) + i;
+    return h == HW_MAP64_NO_KEY || h == 0 ? 1 : h;
+}
+
+static void mix(struct hw_ring_consumer *f, struct hw_bytes rest, struct hw_copied_stack *out)
+{
+    struct chain c;
+    struct hw_copied_frames *m = f->mixed;
+    if (!chain_read(rest, &c))
+        return;
+    if (!chain_fits(&c.c, f->walk)) {
+        f->n_unclear++;
+        return;
+    }
+    if (!insert(&c, f->walk, m))
+        out->head.stop = (out->head.stop & ~((1u << HW_STACK_STOP_BITS) - 1)) | HW_STOP_LIMIT;
+    out->head.n_frames = m->n;
+    out->head.stack_id = mixed_id(out->head.stack_id, m);
+    size_t words = (m->n + 63) / 64;
+    memmove(m->exact + words, m->managed, words * sizeof m->managed[0]); /* side by side */
+    out->pcs = m->at;
+    out->bits = m->exact;
+    out->mixed = true;
+}
+
 /* ---- both ---- */
 
 static uint64_t walked_id(const struct hw_walk_out *w)
@@ -177,22 +293,26 @@ static uint64_t walked_id(const struct hw_walk_out *w)
 }
 
 enum hw_copy_status hw_ring_consumer_walk(struct hw_ring_consumer *f, const struct hw_rec_copy *c,
-                                          const uint8_t *regs_bytes, uint64_t now_ns,
-                                          struct hw_rec_stack *out)
+                                          struct hw_bytes behind, uint64_t now_ns,
+                                          struct hw_copied_stack *out)
 {
     struct hw_walk_regs regs;
     if (!walk_buffers(f))
         return HW_COPY_NO_MEMORY;
-    if (c->arch != f->arch || !copy_regs(c, regs_bytes, &regs))
+    if (c->arch != f->arch || !copy_regs(c, behind.p, &regs))
         return HW_COPY_FOREIGN;
-    walk_copy(f, c, &regs, regs_bytes + (size_t)c->n_regs * 8, now_ns);
+    size_t regs_bytes = (size_t)c->n_regs * 8;
+    walk_copy(f, c, &regs, behind.p + regs_bytes, now_ns);
     if (copy_stalls(f, c, now_ns))
         return HW_COPY_WAITS;
     const struct hw_walk_out *w = f->walk;
-    *out =
-        (struct hw_rec_stack){.stack_id = walked_id(w),
-                              .n_frames = w->n_frames,
-                              .stop = w->stop | (uint32_t)f->walk_generation << HW_STACK_STOP_BITS,
-                              .time_ns = c->alloc.time_ns + COARSE_LAG_NS};
+    uint32_t stop = w->stop | (uint32_t)f->walk_generation << HW_STACK_STOP_BITS;
+    *out = (struct hw_copied_stack){.head = {.stack_id = walked_id(w),
+                                             .n_frames = w->n_frames,
+                                             .stop = stop,
+                                             .time_ns = c->alloc.time_ns + COARSE_LAG_NS},
+                                    .pcs = w->pcs,
+                                    .bits = w->exact};
+    mix(f, hw_bytes_skip(behind, regs_bytes + c->n_bytes), out);
     return HW_COPY_WALKED;
 }

@@ -56,10 +56,12 @@ void hw_ring_consumer_done(struct hw_ring_consumer *f)
     free(f->known);
     free(f->cache);
     free(f->walk);
+    free(f->mixed);
     f->known = NULL;
     f->slots = NULL;
     f->cache = NULL;
     f->walk = NULL;
+    f->mixed = NULL;
 }
 
 static bool stop_is_complete(uint32_t stop)
@@ -333,8 +335,9 @@ static enum booked on_copy(struct hw_ring_consumer *f, const uint8_t *rec, uint3
         return WAITS;
     uint64_t stack = INCOMPLETE;
     f->n_copies += f->stall_since_ns == 0;
-    struct hw_rec_stack h = {0};
-    switch (hw_ring_consumer_walk(f, &c, rec + sizeof c, now_ns, &h)) {
+    struct hw_copied_stack s = {0};
+    struct hw_bytes behind = hw_bytes_of(rec + sizeof c, size - sizeof c);
+    switch (hw_ring_consumer_walk(f, &c, behind, now_ns, &s)) {
     case HW_COPY_WAITS:
         return WAITS;
     case HW_COPY_FOREIGN:
@@ -347,11 +350,12 @@ static enum booked on_copy(struct hw_ring_consumer *f, const uint8_t *rec, uint3
     case HW_COPY_WALKED:
         break;
     }
-    const struct hw_walk_out *w = f->walk;
-    if (!hw_map64_get(&f->ids, h.stack_id, &stack) &&
-        add_stack(f, &h, w->pcs, w->exact, /* mixed = */ false, &stack) < 0) {
-        f->n_nomem++;
-        return BOOKED;
+    if (!hw_map64_get(&f->ids, s.head.stack_id, &stack)) {
+        if (add_stack(f, &s.head, s.pcs, s.bits, s.mixed, &stack) < 0) {
+            f->n_nomem++;
+            return BOOKED;
+        }
+        meet_managed(f, f->stacks.v[(uint32_t)stack]);
     }
     return book(f, &c.alloc, pos, stack);
 }

@@ -102,9 +102,10 @@ struct hw_ring_consumer {
     struct hw_map64 addresses;               /* of live samples, for their frees */
     bool keeps_addresses;                    /* --idle-allocations */
     struct hw_idle_live idle;
-    struct hw_walk_cache *cache; /* owned; made at the first copied stack */
-    struct hw_walk_out *walk;    /* owned */
-    uint16_t walk_generation;    /* of its snapshot */
+    struct hw_walk_cache *cache;    /* owned; made at the first copied stack */
+    struct hw_walk_out *walk;       /* owned */
+    struct hw_copied_frames *mixed; /* owned; with what an interpreter ran */
+    uint16_t walk_generation;       /* of its snapshot */
 
     /* A copied stack that waits for a table. */
     uint64_t stall_since_ns;  /* 0 = no stall */
@@ -159,6 +160,7 @@ struct hw_ring_consumer {
     } d;
 
     uint64_t n_records, n_samples, n_unwind_errors, n_collisions, n_lost_stacks, n_copies, n_nomem;
+    uint64_t n_unclear; /* copied stacks that an interpreter's frames did not fit */
     uint64_t unwind_us;
     uint64_t unwind_hist[HW_UNWIND_BUCKETS_FEED];
 };
@@ -185,17 +187,24 @@ enum hw_ring_consumer_status hw_ring_consumer_drain(struct hw_ring_consumer *f, 
 
 /* ---- copied_stack.c ---- */
 
+/* As in a record HW_REC_STACK, or HW_REC_MIXED. */
+struct hw_copied_stack {
+    struct hw_rec_stack head;
+    const void *pcs, *bits; /* borrowed from the consumer, until the next one */
+    bool mixed;
+};
+
 enum hw_copy_status {
-    HW_COPY_WALKED,  /* hw_ring_consumer.walk has its frames */
+    HW_COPY_WALKED,
     HW_COPY_WAITS,   /* for a table; the same record comes again */
     HW_COPY_FOREIGN, /* of another architecture, or without its registers */
     HW_COPY_NO_MEMORY
 };
-/* A record HW_REC_ALLOC_COPY whose sizes are right: after its head come registers, then bytes.
+/* A record HW_REC_ALLOC_COPY whose sizes are right: after its head come registers, then bytes, then whatever its n_bytes have.
  * out: as if the target had walked it. */
 enum hw_copy_status hw_ring_consumer_walk(struct hw_ring_consumer *f, const struct hw_rec_copy *c,
-                                          const uint8_t *regs_bytes, uint64_t now_ns,
-                                          struct hw_rec_stack *out);
+                                          struct hw_bytes behind, uint64_t now_ns,
+                                          struct hw_copied_stack *out);
 /* A record HW_REC_MAPS: the target met code that is in no table; false: it is damaged. */
 bool hw_ring_consumer_maps(struct hw_ring_consumer *f, const uint8_t *rec, uint32_t size,
                            uint64_t now_ns);

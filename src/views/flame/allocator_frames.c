@@ -89,6 +89,12 @@ static bool is_jdk(struct hw_bytes module)
     return hw_bytes_start_with(module, JAVA " java.") || hw_bytes_start_with(module, JAVA " jdk.");
 }
 
+/* "_json.cpython-311-x86_64-linux-gnu.so", "_rust.abi3.so" */
+static bool is_extension(struct hw_bytes base)
+{
+    return has(base, ".cpython-3") || has(base, ".abi3.so");
+}
+
 enum hw_function_language hw_function_language_of(struct hw_bytes module)
 {
     static const char *const runtimes[] = {
@@ -99,6 +105,8 @@ enum hw_function_language hw_function_language_of(struct hw_bytes module)
         hw_bytes_start_with(module, RUBY) || hw_bytes_start_with(module, PHP))
         return HW_FUNCTION_MANAGED;
     struct hw_bytes base = hw_bytes_base_name(module);
+    if (is_extension(base))
+        return HW_FUNCTION_EXTENSION;
     return starts_any(base, runtimes) || is(base, "node") || is(base, "ruby") || is(base, "php")
                ? HW_FUNCTION_RUNTIME
                : HW_FUNCTION_NATIVE;

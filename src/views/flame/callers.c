@@ -44,7 +44,8 @@ static bool add_caller(const struct find *f, struct caller_path *w, size_t *n, u
                        bool in_managed)
 {
     const struct hw_function *fn = hw_functions_get(f->fns, function);
-    bool between = in_managed && fn->language == HW_FUNCTION_RUNTIME;
+    bool between = in_managed &&
+                   (fn->language == HW_FUNCTION_RUNTIME || fn->language == HW_FUNCTION_EXTENSION);
     if (!fn->name.v || fn->kind != HW_FUNCTION_PLAIN || between)
         return true;
     struct hw_bytes name = hw_strings_get(f->strings, fn->name);

@@ -269,7 +269,7 @@ static struct site_state classify(const struct hw_functions *f, uint32_t at,
     const struct hw_function *fn = &f->v.v[f->at.v[at].function];
     struct site_state s = {fn->kind, fn->kind,
                            fn->language == HW_FUNCTION_MANAGED || (up && up->managed)};
-    bool says_less = fn->language == HW_FUNCTION_RUNTIME ||
+    bool says_less = fn->language == HW_FUNCTION_RUNTIME || fn->language == HW_FUNCTION_EXTENSION ||
                      (fn->language == HW_FUNCTION_NATIVE && fn->name.v == 0);
     if (s.managed && s.kind == HW_FUNCTION_PLAIN && says_less)
         s.kind = HW_FUNCTION_STD;

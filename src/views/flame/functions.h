@@ -18,8 +18,8 @@
  *          else the std function nearest the leaf; else the allocator itself. Below a managed
  *          function (Java, Python, JavaScript) code of its language's runtime counts as std:
  *          the caller of Unsafe.allocateMemory asked for a direct buffer, not libjvm. So does
- *          native code without names: "_multiarray_umath.so+0xde137" says less than the line of
- *          Python that called it. The class that ends the stack of a Java object is not code: it
+ *          native code without names, and that of modules that Python imports: tokenize_bytes of
+ *          pandas says less than the line of Python that called it. The class that ends the stack of a Java object is not code: it
  *          counts as an allocator.
  * Owns:    its tables; names stay in the profile's strings.
  * Errors:  HW_ENOMEM.
@@ -47,8 +47,9 @@ enum hw_function_kind {
 
 enum hw_function_language {
     HW_FUNCTION_NATIVE,
-    HW_FUNCTION_RUNTIME, /* native code of an interpreter or virtual machine */
-    HW_FUNCTION_MANAGED, /* a function that a runtime runs */
+    HW_FUNCTION_EXTENSION, /* native code of a module that Python imports */
+    HW_FUNCTION_RUNTIME,   /* native code of an interpreter or virtual machine */
+    HW_FUNCTION_MANAGED,   /* a function that a runtime runs */
 };
 
 /* Who a function of Python or JavaScript belongs to, by its file. */

@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -396,6 +397,102 @@ def numpy(box):
         hw.true(20 * rows * 8000 <= have <= 22 * rows * 8000, f"arrays of {line} {below}: {have}, not {20 * rows * 8000}; {found}")
 
 
+EXTENSION = r"""
+#include <Python.h>
+PyObject *NAME_take(Py_ssize_t n);
+__attribute__((noinline)) PyObject *NAME_take(Py_ssize_t n)
+{
+    PyObject *taken = PyByteArray_FromStringAndSize(NULL, n);
+    __asm__ volatile("" : : "r"(taken) : "memory");
+    return taken;
+}
+static PyObject *take(PyObject *self, PyObject *n)
+{
+    (void)NAME_take(PyLong_AsSsize_t(n));
+    Py_RETURN_NONE;
+}
+static PyMethodDef methods[] = {{"take", take, METH_O, NULL}, {NULL}};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "NAME", NULL, -1, methods};
+PyMODINIT_FUNC PyInit_NAME(void)
+{
+    PyObject *app = PyImport_AddModule("__main__");
+    PyObject *n = PyObject_CallMethod(app, "size", NULL);
+    for (int i = 0; i < 3; i++) /* its code was loaded a moment ago */
+        (void)NAME_take(PyLong_AsSsize_t(n));
+    return PyModule_Create(&module);
+}
+"""
+
+IMPORTS = """import importlib, json, os, select, sys, traceback
+told, last = [], 200000
+def size():
+    global last
+    last += 48
+    told.append((last, [(f.name, f.filename, f.lineno) for f in traceback.extract_stack()[:-1]]))
+    return last
+def load(name):
+    return importlib.import_module(name)
+def use(module):
+    module.take(size())
+def all_of(names):
+    for name in names:
+        use(load(name))
+print("ready", flush=True)
+while not select.select([sys.stdin], [], [], 0.01)[0]:
+    "x" * 50000 # it joins at an allocation
+sys.stdin.readline()
+all_of(sys.argv[1:])
+with open(os.environ["TOLD"], "w") as f:
+    json.dump(told, f)
+print("done", flush=True)
+sys.stdin.readline()
+"""
+
+
+def extensions(box):
+    """Blocks of modules in C, also while they are loaded: the rows of the report are Python's functions."""
+    hw.need("cc", "python3.11-config", "python3.11")
+    flags = box.run(["python3.11-config", "--includes"], check=0).stdout.decode().split()
+    (box.dir / "imports.py").write_text(IMPORTS)
+    names = [f"ext{i}" for i in range(8)]
+    for name in names:
+        (box.dir / "ext.c").write_text(EXTENSION.replace("NAME", name))
+        box.run(["cc", "-O2", "-w", "-s", "-shared", "-fPIC", *flags, "-o", f"{name}.cpython-311-x86_64-linux-gnu.so", "ext.c"], check=0)
+    told = box.path("told.json")
+    p = box.start(["/usr/bin/python3.11", "imports.py", *names], env={"TOLD": told, "PYTHONPATH": str(box.dir)}, stdin=subprocess.PIPE)
+    hw.equal(p.stdout.readline(), b"ready\n", "the program")
+    # Nobody waits for the recorder to read new code: such stacks are sent as copies.
+    trace = box.path("out.trace")
+    a = box.start([hw.tool("heapwise"), "attach", "-q", "--no-block-client", "--shmem-size", "64M", "-i", str(INTERVAL), "-o", trace, str(p.pid)])
+    hw.wait_for(lambda: re.search("memfd:.*ring", pathlib.Path(f"/proc/{p.pid}/maps").read_text()), "the program to join")
+    p.stdin.write(b"\n")
+    p.stdin.flush()
+    hw.equal(p.stdout.readline(), b"done\n", "the program")
+    a.send_signal(signal.SIGINT)
+    hw.equal(a.wait(hw.CLOCK), 0, "heapwise attach")
+    p.kill()
+    want = {}
+    for n, stack in json.load(open(told)):
+        inside = stack[-1][0] not in ("use",)
+        want[n] = [3 if inside else 1, [(name, line) for name, file, line in stack]]
+    have = {}
+    for size, n, python_frames, names in stacks(box, trace):
+        if n and size % n == 0 and size // n - 1 in want:
+            found = have.setdefault(size // n - 1, [0, None])
+            found[0] += n
+            if python_frames or "_PyEval_EvalFrameDefault" in names: # else the recorder was too late, and the stack is cut
+                found[1] = [(name.rpartition(".")[2], line) for name, _, line in python_frames]
+    hw.equal({n: v[0] for n, v in have.items()}, {n: v[0] for n, v in want.items()}, "blocks")
+    whole = [n for n in want if have[n][1] is not None]
+    hw.equal({n: have[n][1] for n in whole}, {n: want[n][1] for n in whole}, "stacks")
+    print(f"  {len(whole)} of {len(want)} whole")
+    report = json.loads(box.run([hw.tool("heapwise"), "report", "--json", "--top", "0", trace], check=0).stdout)
+    rows = {site["function"]: site["space"] for site in report["sites"]}
+    if len(whole) == len(want):
+        hw.true(not [name for name in rows if "ext" in name and ("_take" in name or ".so" in name)], f"rows of modules in C: {rows}")
+        hw.true(sum(n for n in want if want[n][0] == 1) <= rows["use"] < 9 * max(want), f"use: {rows['use']}")
+
+
 def noted(box, trace, text):
     """What the recorder said stands in the trace, and its readers say it."""
     for command in ("report", "stats"):
@@ -525,7 +622,7 @@ def apart(box):
 
 
 CASES = {"exact": exact, "apart": apart, "attached": attached, "embedded": embedded, "forked": forked, "subinterpreter": subinterpreter,
-         "switched-off": switched_off, "unknown": unknown, "numpy": numpy, "other-version": other, "unloaded": unloaded}
+         "switched-off": switched_off, "unknown": unknown, "numpy": numpy, "extensions": extensions, "other-version": other, "unloaded": unloaded}
 
 if __name__ == "__main__":
     hw.main(CASES)

@@ -468,6 +468,70 @@ static void test_copies_in_a_row(void **state)
     tear_down(&f);
 }
 
+/* What an interpreter ran comes behind the bytes, and replaces its evaluations if it is whole and fits. */
+static void test_copy_with_a_chain(void **state)
+{
+    (void)state;
+    static struct {
+        struct hw_tables_dir dir;
+        struct {
+            struct hw_module_snapshot s;
+            struct hw_module m;
+        } list;
+    } tables;
+    struct {
+        struct hw_rec_copy c;
+        uint64_t regs[17];
+        uint64_t stack[4];
+        struct hw_copy_chain chain;
+        uint64_t ids[2];
+        uint16_t ends[4];
+    } r = {.c = {.alloc = {.heap_id = 1, .alloc_size = 7, .sample_size = 7},
+                 .sp = 0x7ffe0000,
+                 .hi = 0x7fff0000,
+                 .n_bytes = 32,
+                 .n_regs = 17,
+                 .arch = HW_ARCH_X86_64},
+           .stack = {0x7ffe0010, 0x10200, 0, 0x10300},
+           .chain = {.eval_lo = 0x101f0, .eval_bytes = 0x20, .n_ids = 2, .n_parts = 1},
+           .ids = {hw_managed_id(HW_MANAGED_PYTHON, 5), hw_managed_id(HW_MANAGED_PYTHON, 6)},
+           .ends = {2}};
+    if (HW_ARCH_HERE != HW_ARCH_X86_64)
+        skip();
+    r.regs[16] = 0x10100;
+    r.regs[7] = r.regs[6] = r.c.sp;
+    tables.list.s = (struct hw_module_snapshot){.generation = 3, .n_modules = 1};
+    tables.list.m = (struct hw_module){.lo = 0x10000, .hi = 0x20000, .flags = HW_MODULE_NO_TABLE};
+    atomic_store(&tables.dir.snapshot_off, sizeof tables.dir);
+    for (int damage = 0; damage < 6; damage++) {
+        struct fix f;
+        set_up(&f, 64 * 1024);
+        f.feed->tables = &tables;
+        uint32_t size = sizeof r;
+        r.chain.n_ids = damage == 1 ? 3 : damage == 2 ? HW_MAX_FRAMES + 1 : 2;
+        r.chain.n_parts = damage == 3 ? 2 : 1;
+        r.ends[1] = 1; /* before the one before it */
+        r.ends[0] = damage == 4 ? 3 : 2;
+        if (damage == 1 || damage == 5) /* ids beyond the record; no chain */
+            size =
+                (uint32_t)(damage == 1 ? sizeof r - sizeof r.ends : offsetof(__typeof__(r), chain));
+        assert_true(put(&f, &r, size, HW_REC_ALLOC_COPY) != 0);
+        assert_int_equal(hw_ring_consumer_drain(f.feed, UINT64_MAX, 10, 1), HW_CONSUMER_EMPTY);
+        assert_int_equal(f.feed->books.books[1]->live, 7);
+        const struct hw_stack *s = f.feed->stacks.v[0];
+        assert_int_equal(s->mixed, damage == 0);
+        assert_int_equal(s->pcs[0], 0x10100);
+        assert_int_equal(s->pcs[1], damage == 0 ? r.ids[0] : 0x10200);
+        if (damage == 0) {
+            assert_int_equal(s->pcs[2], r.ids[1]);
+            assert_int_equal(s->pcs[3], 0x10300);
+            assert_true(hw_stack_is_managed(s, 1) && hw_stack_is_managed(s, 2));
+            assert_false(hw_stack_is_managed(s, 0) || hw_stack_is_managed(s, 3));
+        }
+        tear_down(&f);
+    }
+}
+
 /* ---- threads: two writers, a drain thread, dumps meanwhile ---- */
 
 struct writer {
@@ -696,5 +760,6 @@ HW_TEST_MAIN(cmocka_unit_test(test_records), cmocka_unit_test(test_managed),
              cmocka_unit_test(test_frames_of_managed), cmocka_unit_test(test_late_frames),
              cmocka_unit_test(test_until_and_holes), cmocka_unit_test(test_liars),
              cmocka_unit_test(test_scribbles), cmocka_unit_test(test_copy),
-             cmocka_unit_test(test_copies_in_a_row), cmocka_unit_test(test_threads),
-             cmocka_unit_test(test_failure), cmocka_unit_test(test_slices))
+             cmocka_unit_test(test_copies_in_a_row), cmocka_unit_test(test_copy_with_a_chain),
+             cmocka_unit_test(test_threads), cmocka_unit_test(test_failure),
+             cmocka_unit_test(test_slices))

@@ -182,7 +182,10 @@ static void managed_callers_say_more(void **state)
     static const struct {
         const char *stack, *site;
     } cases[] = {
-        {"main;load@/[python];array_new@/x/_umath.cpython-311.so;malloc@/libc.so", "array_new"},
+        {"main;load@/[python];array_new@/x/_umath.cpython-311.so;malloc@/libc.so", "load"},
+        {"main;load@/[python];array_new@/x/_umath.abi3.so;malloc@/libc.so", "load"},
+        {"main;load@/[python];array_new@/x/libumath.so;malloc@/libc.so", "array_new"},
+        {"main;array_new@/x/_umath.cpython-311.so;malloc@/libc.so", "array_new"},
         {"main;load@/[python];@0xde137@/x/_umath.cpython-311.so;malloc@/libc.so", "load"},
         {"main;@0xde137@/x/_umath.cpython-311.so;malloc@/libc.so", ""},
         {"main;leaf@/[ruby];rb_str_times@/lib/libruby-3.1.so.3.1.2;malloc@/libc.so", "leaf"},
