@@ -368,6 +368,7 @@ int hw_trace_memory_account(struct hw_trace_writer *w, uint32_t sequence, uint64
         uint64_t value;
     } numbers[] = {{HW_F_MemoryAccount_live_bytes, a->live_bytes},
                    {HW_F_MemoryAccount_live_before_bytes, a->live_before_bytes},
+                   {HW_F_MemoryAccount_rounding_bytes, a->rounding_bytes},
                    {HW_F_MemoryAccount_gap_bytes, a->gap_bytes},
                    {HW_F_MemoryAccount_page_tables_kb, a->page_tables_kb},
                    {HW_F_MemoryAccount_rss_kb, a->rss_kb},

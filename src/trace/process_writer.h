@@ -166,7 +166,8 @@ struct hw_trace_v8_space {
 /* Each may be HW_ABSENT. */
 struct hw_memory_account {
     int32_t pid;
-    uint64_t live_bytes, live_before_bytes, gap_bytes, page_tables_kb, rss_kb, swap_kb, took_us;
+    uint64_t live_bytes, live_before_bytes, rounding_bytes, gap_bytes, page_tables_kb, rss_kb,
+        swap_kb, took_us;
     bool is_cut;
     uint64_t cgroup_current, cgroup_limit, cgroup_anon, cgroup_file, cgroup_kernel, cgroup_sock,
         cgroup_shmem;

@@ -144,13 +144,14 @@ struct hw_ring_consumer {
     bool dead;                /* the process is gone: holes are skipped */
     _Atomic bool gone;        /* set by the main thread: nothing writes any more */
     bool broken;
-    uint64_t max_bytes;         /* of memory; 0 = no limit */
-    _Atomic uint64_t bytes;     /* as of the last drain that booked something */
-    _Atomic uint64_t live;      /* likewise: estimated live bytes of all heaps */
-    _Atomic uint64_t gaps_libc; /* likewise: around blocks of libc.malloc */
-    _Atomic uint64_t live_libc; /* likewise: of libc.malloc; UINT64_MAX = none was reported */
-    _Atomic uint64_t spent_ns;  /* CPU time for its records: decreases with fewer samples */
-    bool full;                  /* more than that: nothing more is read */
+    uint64_t max_bytes;             /* of memory; 0 = no limit */
+    _Atomic uint64_t bytes;         /* as of the last drain that booked something */
+    _Atomic uint64_t live;          /* likewise: estimated live bytes of all heaps */
+    _Atomic uint64_t gaps_libc;     /* likewise: around blocks of libc.malloc */
+    _Atomic uint64_t live_libc;     /* likewise: of libc.malloc; UINT64_MAX = none was reported */
+    _Atomic uint64_t rounding_libc; /* likewise: of these; UINT64_MAX = the rule is not known */
+    _Atomic uint64_t spent_ns;      /* CPU time for its records: decreases with fewer samples */
+    bool full;                      /* more than that: nothing more is read */
 
     struct { /* drain.c's own */
         struct hw_pace pace;

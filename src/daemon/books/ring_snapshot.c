@@ -28,6 +28,12 @@ void hw_ring_consumer_measure(struct hw_ring_consumer *f)
     atomic_store_explicit(&f->live, sum_live(f), memory_order_relaxed);
     const struct hw_book *libc = f->books.books[HW_HEAP_ID_LIBC];
     atomic_store_explicit(&f->live_libc, libc ? libc->live : UINT64_MAX, memory_order_relaxed);
+    bool has_rounding = libc && f->books.rule != HW_BLOCKS_UNKNOWN;
+    atomic_store_explicit(&f->rounding_libc,
+                          !has_rounding        ? UINT64_MAX
+                          : libc->rounding > 0 ? (uint64_t)libc->rounding
+                                               : 0,
+                          memory_order_relaxed);
     atomic_store_explicit(&f->gaps_libc, libc && libc->gaps > 0 ? (uint64_t)libc->gaps : 0,
                           memory_order_relaxed);
     f->full = f->max_bytes && (n > f->max_bytes || f->books.full);

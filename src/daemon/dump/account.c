@@ -33,6 +33,7 @@ struct hw_account_reading {
     uint64_t own_left_bytes;
     uint64_t live_bytes;        /* behind the reading; HW_ABSENT */
     uint64_t live_before_bytes; /* likewise; HW_ABSENT: as much or more */
+    uint64_t rounding_bytes;    /* of the live ones; HW_ABSENT */
     uint64_t gap_bytes;         /* around live blocks with mappings of their own; HW_ABSENT: none */
 };
 
@@ -141,7 +142,7 @@ static int read_memory(struct hw_recorder *r, struct hw_reading_who who, const s
     struct hw_account_reading *k = calloc(1, sizeof *k);
     if (!k)
         return HW_ENOMEM;
-    k->live_bytes = k->live_before_bytes = k->gap_bytes = HW_ABSENT;
+    k->live_bytes = k->live_before_bytes = k->gap_bytes = k->rounding_bytes = HW_ABSENT;
     k->own_left_bytes = known->own_left_bytes;
     int rc = read_in_time(r, who, known, &k->memory);
     if (rc < 0) {
@@ -205,6 +206,8 @@ static struct hw_account_reading *read_now(const struct hw_target *t, bool wants
         k->live_bytes = t->feed ? live_now(t, until) : HW_ABSENT;
     if (k && k->live_bytes != HW_ABSENT && before < k->live_bytes)
         k->live_before_bytes = before;
+    if (k && k->live_bytes != HW_ABSENT)
+        k->rounding_bytes = atomic_load_explicit(&t->feed->rounding_libc, memory_order_relaxed);
     uint64_t gaps = t->feed ? atomic_load_explicit(&t->feed->gaps_libc, memory_order_relaxed) : 0;
     if (k && gaps)
         k->gap_bytes = gaps;
@@ -374,6 +377,7 @@ int hw_account_write(struct hw_session *s, struct hw_go_alloc **go, int32_t pid,
     a.live_bytes = k->live_bytes;
     a.live_before_bytes = k->live_before_bytes;
     a.gap_bytes = k->gap_bytes;
+    a.rounding_bytes = k->rounding_bytes;
     a.page_tables_kb = m->status.vm_pte_kb;
     a.rss_kb = m->status.vm_rss_kb;
     a.swap_kb = m->status.vm_swap_kb;

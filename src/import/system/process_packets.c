@@ -412,6 +412,7 @@ int hw_import_memory_account(struct hw_profile *p, struct hw_bytes message, int6
     static const struct counter_field known[] = {
         {HW_F_MemoryAccount_live_bytes, "account.live", 1},
         {HW_F_MemoryAccount_live_before_bytes, "account.live.before", 1},
+        {HW_F_MemoryAccount_rounding_bytes, "account.rounding", 1},
         {HW_F_MemoryAccount_gap_bytes, "account.gaps", 1},
         {HW_F_MemoryAccount_page_tables_kb, "account.page_tables", 1024},
         {HW_F_MemoryAccount_rss_kb, "account.rss", 1024},

@@ -386,12 +386,17 @@ static int by_part(const void *pa, const void *pb)
 
 /* ---- inside the allocator ---- */
 
-/* Takes the sum that the recorder made, scaled to the live bytes of the reading. False: there is
- * none, or nothing is live at this moment. */
+/* Takes the sum that the recorder had at the reading, else (older recorders) that of ts_ns, scaled to the live bytes of
+ * the reading. False: there is none, or nothing is live at this moment. */
 static bool use_recorded_rounding(struct find *f, const hw_values *values, struct hw_heap_use *u)
 {
     double live = 0, rounding = 0;
     f->out->rounding_by_sample = hw_rounding_is_recorded(f->p, f->view->upid);
+    if (f->out->live_ts_ns == f->out->ts_ns &&
+        counter_at(f, "account.rounding", f->out->ts_ns, &rounding)) {
+        u->rounding = u->least_rounding = rounding;
+        return true;
+    }
     for (size_t i = 0; i < values->n; i++) {
         live += (double)values->v[i].v.space;
         rounding += (double)values->v[i].v.rounding;

@@ -169,6 +169,22 @@ static void moved(void **state)
     hw_profile_free(p);
 }
 
+/* The dump had other blocks than the reading: what is added to these says nothing of those. */
+static void rounding_of_the_reading(void **state)
+{
+    (void)state;
+    struct hw_profile *p = profile_of(1000, 100000);
+    struct hw_memory_parts m;
+    map(p, "[heap]", 15 * MIB, 15 * MIB);
+    count(p, "account.rounding", 2 * MIB);
+    find(p, 15 * MIB, &m);
+    near(m.parts[HW_PART_LIVE].rss, 100000);
+    near(m.parts[HW_PART_ROUNDING].rss, 2 * MIB);
+    near(m.parts[HW_PART_FREE].rss, 13 * MIB - 100000);
+    hw_memory_parts_done(&m);
+    hw_profile_free(p);
+}
+
 /* A burst while the mappings were read: they had less than is live behind them. */
 static void grew_meanwhile(void **state)
 {
@@ -322,6 +338,7 @@ int main(void)
                                        cmocka_unit_test(untouched_block),
                                        cmocka_unit_test(foreign_blocks),
                                        cmocka_unit_test(guessed_rounding),
+                                       cmocka_unit_test(rounding_of_the_reading),
                                        cmocka_unit_test(several_sizes),
                                        cmocka_unit_test(moved),
                                        cmocka_unit_test(asked_before),
