@@ -3,7 +3,7 @@
  *
  *     0 type's name  1 field's name  2 its type  3 (u32) 1 = static  4 offset  5 address, if it is static
  *
- * A block of a code heap begins with its length in segments (a word), then a byte: 1 = in use.
+ * A block of a code heap begins with its length in segments (a word; of newer versions half a one), then a byte: 1 = in use.
  */
 #include "proc/heaps/jvm_code.h"
 
@@ -122,6 +122,13 @@ static bool u32_at(struct reading *r, uint64_t at, uint64_t *out)
     return true;
 }
 
+/* A word that has more than the length has it in its lower half. */
+static uint64_t length_in(const struct reading *r, uint64_t word)
+{
+    bool is_half = r->at[IN_USE] > r->at[LENGTH] && r->at[IN_USE] - r->at[LENGTH] < sizeof word;
+    return is_half ? (uint32_t)word : word;
+}
+
 /* Behind the last block nothing was written yet, or the heap ends. */
 static bool add_blocks(struct reading *r, uint64_t low, uint64_t high, uint64_t segment,
                        uint64_t *used)
@@ -134,6 +141,7 @@ static bool add_blocks(struct reading *r, uint64_t low, uint64_t high, uint64_t 
             return true;
         if (rc < 0 || hw_target_word(r->m, in_use_at & ~UINT64_C(7), &word) < 0)
             return false;
+        n = length_in(r, n);
         if (n == 0)
             return true;
         if (n > (high - at) >> segment)

@@ -12,7 +12,7 @@
  * Cost:    a word a block, until 100 ms of CPU time are used.
  * Threads: pure, but for what it reads of the process.
  * Source:  HotSpot's vmStructs.hpp (VMStructEntry), vmStructs.cpp (CodeCache, CodeHeap, HeapBlock, VirtualSpace);
- *          tried with 17
+ *          tried with 17 and 25
  */
 #ifndef HW_PROC_HEAPS_JVM_CODE_H
 #define HW_PROC_HEAPS_JVM_CODE_H

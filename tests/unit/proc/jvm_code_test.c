@@ -123,6 +123,22 @@ static void blocks_in_use_are_summed(void **state)
     (void)munmap(fake, 4096 + 2 * HEAP_BYTES);
 }
 
+/* As of JDK 25: the word of the length has the mark in its upper half. */
+static void lengths_may_be_half_a_word(void **state)
+{
+    (void)state;
+    begin();
+    fake->entries[(N - 1) * ENTRY + 4] = 4;
+    for (size_t i = 0; i < 2 * HEAP_BYTES; i += SEGMENT) {
+        heaps[i + 4] = heaps[i + 8];
+        heaps[i + 8] = 0xa5;
+    }
+    struct hw_jvm_code code = read_it();
+    assert_true(code.is_known);
+    assert_int_equal(code.used, HEAP_BYTES - 5 * SEGMENT + 3 * SEGMENT);
+    (void)munmap(fake, 4096 + 2 * HEAP_BYTES);
+}
+
 static void lies_are_not_believed(void **state)
 {
     (void)state;
@@ -157,6 +173,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_in_use_are_summed),
+        cmocka_unit_test(lengths_may_be_half_a_word),
         cmocka_unit_test(lies_are_not_believed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
