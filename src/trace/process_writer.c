@@ -346,7 +346,8 @@ static void put_arena(struct hw_pb *pb, const struct hw_malloc_arena *a)
     if (a->system_bytes >= 0)
         hw_pb_uint(pb, HW_F_MemoryAccount_Arena_system_bytes, (uint64_t)a->system_bytes);
     for (uint32_t i = 0; a->state == HW_ARENA_KNOWN && i < HW_ARRAY_LEN(figures); i++)
-        hw_pb_uint(pb, HW_F_MemoryAccount_Arena_in_use_bytes + i, (uint64_t)figures[i]);
+        if (figures[i] >= 0)
+            hw_pb_uint(pb, HW_F_MemoryAccount_Arena_in_use_bytes + i, (uint64_t)figures[i]);
     hw_pb_end(pb);
 }
 

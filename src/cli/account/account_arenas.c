@@ -77,7 +77,8 @@ void hw_account_arenas_json(const struct hw_arenas *a, int64_t at_ns, struct hw_
             hw_json_kv_int(j, "in_use_bytes", r->in_use_bytes);
             hw_json_kv_int(j, "free_bytes", r->free_bytes);
             hw_json_kv_int(j, "top_bytes", r->top_bytes);
-            hw_json_kv_int(j, "cached_bytes", r->cached_bytes);
+            if (r->cached_bytes >= 0) /* else in use */
+                hw_json_kv_int(j, "cached_bytes", r->cached_bytes);
             hw_json_kv_int(j, "fast_bytes", r->fast_bytes);
             hw_json_kv_int(j, "returnable_bytes", r->returnable_bytes);
             hw_json_kv_int(j, "resident_bytes", r->resident_bytes);

@@ -270,7 +270,7 @@ static struct hw_malloc_arena *arenas_of(const struct hw_glibc_arenas *all)
                                           .in_use_bytes = (int64_t)a->in_use,
                                           .free_bytes = (int64_t)a->is_free,
                                           .top_bytes = (int64_t)a->top,
-                                          .cached_bytes = (int64_t)a->cached,
+                                          .cached_bytes = a->has_cached ? (int64_t)a->cached : -1,
                                           .fast_bytes = (int64_t)a->fast,
                                           .returnable_bytes = (int64_t)a->returnable,
                                           .resident_bytes = (int64_t)a->resident};

@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/files/fd.h"
 #include "base/memory/lower_bound.h"
+#include "proc/heaps/glibc_lists.h"
 #include "proc/heaps/target_memory.h"
 #include "proc/heaps/target_variables.h"
 
@@ -29,9 +30,9 @@
 #define HEAP          (UINT64_C(64) << 20)
 #define MAX_CPU_NS    UINT64_C(100000000)
 #define ATTEMPTS      3u
+#define MAX_WALKED    (UINT64_C(192) << 20) /* of one arena */
 #define MAX_HEAPS     4096u
 #define MAX_SCANNED   (UINT64_C(256) << 10)
-#define MAX_FAST      (UINT64_C(1) << 20) /* chunks in one arena's fastbins */
 #define STEP          16u
 #define SMALLEST      32u
 #define FENCE         16u
@@ -40,11 +41,10 @@
 #define FLAGS         UINT64_C(7)
 #define SCATTERED     UINT64_C(2) /* of a record's flags: NONCONTIGUOUS_BIT */
 #define MOST_CACHED   1040u
-#define CHUNK_STRUCT  48u /* sizeof(struct malloc_chunk) */
 #define N_KEYS        64u
 #define MAX_THREADS   (UINT64_C(1) << 22) /* PID_MAX_LIMIT */
-#define FASTBINS      10u
-#define BINS          127u
+#define FASTBINS      HW_GLIBC_FASTBINS
+#define BINS          HW_GLIBC_BINS
 #define RECORD_WORDS  275u
 #define AT_FAST       2u /* words */
 #define AT_TOP        12u
@@ -74,7 +74,7 @@ struct walk {
     HW_VEC(struct segment) segments; /* by arena: those whose memory is mapped */
     HW_VEC(struct segment) places;   /* the same by address */
     HW_VEC(struct arena_keys) keys;  /* by arena */
-    HW_VEC(uint64_t) fast;           /* chunks in the arena's fastbins, by address */
+    hw_glibc_chunks fast;            /* in the arena's fastbins, by address */
     struct hw_target_memory memory;
 };
 
@@ -322,11 +322,8 @@ static int note_cached(struct walk *w, uint64_t chunk, uint64_t bytes, struct ar
 
 static void add_free(struct walk *w, struct hw_glibc_arena *a, uint64_t chunk, uint64_t bytes)
 {
-    uint64_t lo = (chunk + CHUNK_STRUCT + PAGE - 1) / PAGE * PAGE,
-             hi = (chunk + bytes) / PAGE * PAGE;
     a->is_free += bytes;
-    if (hi > lo)
-        a->returnable += hw_target_resident(&w->memory, lo, hi);
+    a->returnable += hw_glibc_returnable(&w->memory, chunk, bytes);
 }
 
 /* The ends of a heap that is not the newest: a chunk of 16 bytes and one of none, or that one alone. */
@@ -366,71 +363,89 @@ static int walk_segment(struct walk *w, const struct segment *s, uint64_t top,
     return rc == HW_OK && top + a->top != s->end ? HW_EFORMAT : rc;
 }
 
-static int by_address(const void *pa, const void *pb)
+static bool is_in_arenas(const void *w, uint64_t address)
 {
-    uint64_t a = *(const uint64_t *)pa, b = *(const uint64_t *)pb;
-    return a < b ? -1 : a > b;
+    return is_in_heaps(w, address);
 }
 
-static int walk_fastbin(struct walk *w, uint64_t first, uint64_t bytes, struct hw_glibc_arena *a)
+static struct hw_glibc_lists lists_of(struct walk *w, const uint64_t *r,
+                                      const struct hw_glibc_arena *a)
 {
-    uint64_t link, header;
-    for (uint64_t at = first; at != 0; at = link ^ (at + 16) >> 12) {
-        int rc = at % STEP == 0 && is_in_heaps(w, at)
-                     ? hw_target_word_anywhere(&w->memory, at + 8, &header)
-                     : HW_EFORMAT;
-        if (rc == HW_OK)
-            rc = hw_target_word_anywhere(&w->memory, at + 16, &link);
-        if (rc < 0)
-            return rc;
-        if ((header & ~FLAGS) != bytes)
-            return HW_EFORMAT;
-        if (w->fast.n >= MAX_FAST || (w->fast.n % 1024 == 1023 && hw_target_is_late(&w->memory)))
-            return HW_ETIMEOUT;
-        if (hw_vec_push(&w->fast, at) < 0)
-            return HW_ENOMEM;
-        a->fast += bytes;
-    }
-    return HW_OK;
+    return (struct hw_glibc_lists){.memory = &w->memory,
+                                   .is_in_heaps = is_in_arenas,
+                                   .heaps = w,
+                                   .bins_at = a->at + AT_BINS * sizeof *r,
+                                   .bins = r + AT_BINS,
+                                   .fast = r + AT_FAST,
+                                   .most = a->system};
 }
 
 static int walk_fastbins(struct walk *w, const uint64_t *r, struct hw_glibc_arena *a)
 {
-    int rc = HW_OK;
-    w->fast.n = 0;
-    for (size_t i = 0; rc == HW_OK && i < FASTBINS; i++)
-        rc = walk_fastbin(w, r[AT_FAST + i], (i + 2) * STEP, a);
-    if (w->fast.n)
-        qsort(w->fast.v, w->fast.n, sizeof *w->fast.v, by_address);
+    struct hw_glibc_lists l = lists_of(w, r, a);
+    return hw_glibc_lists_fast(&l, &w->fast, &a->fast);
+}
+
+/* ---- large arenas: by their lists ---- */
+
+static int find_top(struct walk *w, size_t arena, uint64_t top, struct hw_glibc_arena *a)
+{
+    uint64_t header;
+    for (size_t k = 0; k < w->segments.n; k++) {
+        const struct segment *s = &w->segments.v[k];
+        if (s->arena != arena || top < s->lo || top >= s->end)
+            continue;
+        int rc = hw_target_word_anywhere(&w->memory, top + 8, &header);
+        a->top = rc == HW_OK ? header & ~FLAGS : 0;
+        return rc < 0 ? rc : a->top == s->end - top ? HW_OK : HW_EFORMAT;
+    }
+    return HW_EFORMAT;
+}
+
+static int sum_lists(struct walk *w, size_t i, const uint64_t *r, struct hw_glibc_arena *a)
+{
+    int rc = walk_fastbins(w, r, a);
+    if (rc == HW_OK)
+        rc = find_top(w, i, r[AT_TOP], a);
+    struct hw_glibc_lists l = lists_of(w, r, a);
+    if (rc == HW_OK)
+        rc = hw_glibc_lists_sum(&l, &a->is_free, &a->returnable);
+    for (size_t k = 0; rc == HW_OK && k < w->segments.n; k++)
+        if (w->segments.v[k].arena == i)
+            a->resident +=
+                hw_target_resident(&w->memory, w->segments.v[k].begin, w->segments.v[k].end);
     return rc;
 }
 
-/* Of the main arena, whose top it returns, too. */
-static uint64_t top_returnable(struct walk *w, uint64_t top, uint64_t bytes)
+/* ---- an arena ---- */
+
+static int walk_chunks(struct walk *w, size_t i, const uint64_t *r, struct hw_glibc_arena *a,
+                       struct arena_keys *keys)
 {
-    uint64_t area = bytes > SMALLEST + 1 ? bytes - SMALLEST - 1 : 0, end = top + bytes;
-    return hw_target_resident(&w->memory, end - area / PAGE * PAGE, end);
+    size_t first = HW_LOWER_BOUND(k, 0, w->segments.n, w->segments.v[k].arena < i);
+    int rc = walk_fastbins(w, r, a);
+    for (size_t k = first; rc == HW_OK && k < w->segments.n && w->segments.v[k].arena == i; k++) {
+        const struct segment *s = &w->segments.v[k];
+        rc = walk_segment(w, s, r[AT_TOP], a, keys);
+        a->resident += hw_target_resident(&w->memory, s->begin, s->end);
+    }
+    return rc;
 }
 
 static int walk_once(struct walk *w, size_t i, struct hw_glibc_arena *a)
 {
     uint64_t before[RECORD_WORDS], after[RECORD_WORDS];
-    size_t first = HW_LOWER_BOUND(k, 0, w->segments.n, w->segments.v[k].arena < i);
     struct arena_keys *keys = &w->keys.v[i];
     *keys = (struct arena_keys){.n = 0};
     hw_target_memory_forget(&w->memory);
     if (!read_record(w, a->at, before) || before[AT_SYSTEM] != a->system)
         return HW_EFORMAT;
-    int rc = walk_fastbins(w, before, a);
-    for (size_t k = first; rc == HW_OK && k < w->segments.n && w->segments.v[k].arena == i; k++) {
-        const struct segment *s = &w->segments.v[k];
-        rc = walk_segment(w, s, before[AT_TOP], a, keys);
-        a->resident += hw_target_resident(&w->memory, s->begin, s->end);
-    }
+    int rc =
+        a->system > MAX_WALKED ? sum_lists(w, i, before, a) : walk_chunks(w, i, before, a, keys);
     if (rc < 0)
         return rc;
     if (a->is_main)
-        a->returnable += top_returnable(w, before[AT_TOP], a->top);
+        a->returnable += hw_glibc_top_returnable(&w->memory, before[AT_TOP], a->top);
     if (hw_target_is_late(&w->memory))
         return HW_ETIMEOUT;
     /* But for the lock: the same free chunks, at the same places. */
@@ -492,6 +507,7 @@ static void count_cached(const struct walk *w, struct hw_glibc_arenas *all)
             if (keys->v[k].key == key || is_in_heaps(w, keys->v[k].key))
                 a->cached += keys->v[k].bytes;
         a->cached = a->cached < used ? a->cached : used;
+        a->has_cached = a->system <= MAX_WALKED;
         a->in_use = used - a->cached;
     }
 }

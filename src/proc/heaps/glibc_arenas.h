@@ -9,7 +9,8 @@
  *          own record has (system, threads). All arenas together have no more than what is mapped
  *          where arenas can be, and no memory is of two: a record that says more has system 0. system = in_use + is_free + top + cached + fast;
  *          in_use includes headers and what the arena needs for itself, as malloc_info() has it.
- *          Blocks with mappings of their own belong to no arena.
+ *          Blocks with mappings of their own belong to no arena. One of more than 192 MiB is not walked but summed
+ *          by its free lists (glibc_lists.h), which do not tell what is cached.
  *          cached is told by the number that glibc writes into each cached block (2.34 and later:
  *          one for all; 2.32, 2.33: its cache's address). Older glibc's count as in use.
  * Units:   bytes. returnable: what malloc_trim(0) would give back: free whole pages in memory.
@@ -42,9 +43,10 @@ enum hw_glibc_arena_state {
 struct hw_glibc_arena {
     enum hw_glibc_arena_state state;
     bool is_main;
-    uint64_t at;                                                       /* its record's address */
-    uint64_t threads;                                                  /* that use it */
-    uint64_t system;                                                   /* 0: not known */
+    bool has_cached;  /* else what is cached counts as in use */
+    uint64_t at;      /* its record's address */
+    uint64_t threads; /* that use it */
+    uint64_t system;  /* 0: not known */
     uint64_t in_use, is_free, top, cached, fast, returnable, resident; /* if its state is KNOWN */
 };
 

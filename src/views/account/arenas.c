@@ -23,7 +23,7 @@ const char *hw_arena_why(const struct hw_malloc_arena *a)
  * free, as a rule. */
 static double free_resident_of(const struct hw_malloc_arena *a)
 {
-    double in_use = (double)a->in_use_bytes + (double)a->cached_bytes;
+    double in_use = (double)a->in_use_bytes + (a->cached_bytes > 0 ? (double)a->cached_bytes : 0);
     double left = (double)a->resident_bytes - in_use;
     return left > 0 ? left : 0;
 }

@@ -24,7 +24,7 @@ enum { RECORD_WORDS = 275, AT_TOP = 12, AT_BINS = 14, BINS = 127, AT_NEXT = 270,
 #define SMALLEST    32u
 #define MOST_CACHED 1040u
 
-static bool has_threads;
+static bool has_threads, is_large;
 static uint64_t far_at; /* a page of the child's, far behind its heap; 0 = none */
 static uint64_t twin[RECORD_WORDS] __attribute__((aligned(16)));
 static pthread_barrier_t done;
@@ -56,6 +56,18 @@ static void use_heap(size_t seed)
     free(all);
 }
 
+/* 240 MiB, of which a thirtieth is in memory; every third block is freed. */
+static void fill(void)
+{
+    enum { LARGE = 2400, BYTES = 100000 };
+    static char *all[LARGE];
+    (void)mallopt(M_MMAP_THRESHOLD, 1 << 20);
+    for (size_t i = 0; i < LARGE; i++)
+        all[i] = malloc(BYTES);
+    for (size_t i = 0; i < LARGE; i += 3)
+        free(all[i]);
+}
+
 static void *run(void *arg)
 {
     use_heap((size_t)(uintptr_t)arg);
@@ -80,6 +92,8 @@ static void be_child(int out)
     if (has_threads)
         (void)pthread_barrier_wait(&done);
     use_heap(0);
+    if (is_large)
+        fill();
     (void)malloc_info(0, f);
     (void)fputc('\0', f);
     (void)fflush(f);
@@ -182,10 +196,19 @@ static void check(bool threads)
     assert_int_equal(a.v.n, n);
     assert_int_equal(n_found, n);
     assert_true(a.v.v[0].is_main);
-    assert_int_equal(cached, full * (threads ? THREADS + 1 : 1));
+    assert_int_equal(a.v.v[0].has_cached, !is_large);
+    assert_int_equal(cached, is_large ? 0 : full * (threads ? THREADS + 1 : 1));
     hw_glibc_arenas_done(&a);
     (void)kill(pid, SIGKILL);
     (void)waitpid(pid, NULL, 0);
+}
+
+static void a_large_arena_is_known_by_its_lists(void **state)
+{
+    (void)state;
+    is_large = true;
+    check(/* threads = */ false);
+    is_large = false;
 }
 
 /* What it has and what it had at most, the same before the first trim, stand beside each other in its record. */
@@ -315,6 +338,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_arena_is_as_malloc_info_has_it),
         cmocka_unit_test(arenas_of_threads_are_as_malloc_info_has_them),
+        cmocka_unit_test(a_large_arena_is_known_by_its_lists),
         cmocka_unit_test(a_size_that_cannot_be_ends),
         cmocka_unit_test(a_chunk_over_unmapped_memory_is_no_memory),
         cmocka_unit_test(a_second_main_arena_is_none),
