@@ -213,8 +213,9 @@ static void next_epoch(struct hw_peak *p)
 {
     if (++p->epoch != 0)
         return;
+    /* An epoch 2^32 maxima ago is not the present one. */
     for (struct hw_book *k = p->of; k; k = k->next_of_peak)
-        for (size_t i = 0; i < k->cells.n; i++) /* an epoch 2^32 maxima ago is not the present one */
+        for (size_t i = 0; i < k->cells.n; i++)
             k->cells.v[i].peak_epoch = 0;
     p->epoch = 1;
 }
