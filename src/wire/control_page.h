@@ -94,7 +94,12 @@ struct hw_control_page {
     struct hw_python_objects_place {
         _Atomic uint64_t get_allocator, data_lo, data_hi;
     } python_objects;
-    uint8_t pad[4096 - 784 - 64 - 24];
+    /* The code of Python's module greenlet, which gives each of its threads a part of the stack: what is below it belongs
+     * to another one. hi is stored last, 0 = none. */
+    struct hw_greenlet_place {
+        _Atomic uint64_t lo, hi;
+    } greenlet;
+    uint8_t pad[4096 - 784 - 64 - 24 - 16];
 };
 _Static_assert(sizeof(struct hw_control_page) == HW_CONTROL_BYTES, "one page");
 

@@ -34,7 +34,8 @@ static struct hw_python_native count(const struct hw_evals *e, const struct hw_w
         if (o->exact[i / 64] >> i % 64 & 1)
             return (struct hw_python_native){.stack_id = o->stack_id};
         n.n_evals++;
-        n.n_inner += i > 0 && is_inner(e, o->pcs[i - 1]);
+        if (i > 0 && is_inner(e, o->pcs[i - 1]))
+            n.n_inner++;
     }
     return n;
 }

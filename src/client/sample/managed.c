@@ -111,6 +111,10 @@ static uint64_t find_frames(struct hw_client_session *s, const struct hw_walk_ou
 
 static void insert_frames(const struct hw_python *p, struct hw_mixed_stack *m)
 {
+    if (hw_unlikely(p->n_frames != 0) && p->n_frames < m->n_frames) {
+        m->n_frames = p->n_frames;
+        m->stop = HW_STOP_END;
+    }
     if (hw_python_is_on())
         hw_python_insert(p, m);
     else if (hw_ruby_is_on())
@@ -131,9 +135,11 @@ void hw_managed_build(const struct hw_walk_out *o, const struct hw_python *pytho
 static bool mix_interpreter(const struct hw_walk_out *o, const struct hw_python *python,
                             uint64_t hash, struct hw_mixed_stack *m)
 {
-    bool too_deep = o->n_frames + python->n_ids - python->n_evals - python->n_inner > HW_MAX_FRAMES;
+    bool is_cut = python->n_frames != 0 && python->n_frames < o->n_frames;
+    uint32_t n_frames = is_cut ? python->n_frames : o->n_frames;
+    bool too_deep = n_frames + python->n_ids - python->n_evals - python->n_inner > HW_MAX_FRAMES;
     m->is_built = false;
-    m->stop = too_deep ? (uint32_t)HW_STOP_LIMIT : o->stop;
+    m->stop = too_deep ? (uint32_t)HW_STOP_LIMIT : is_cut ? (uint32_t)HW_STOP_END : o->stop;
     m->stack_id = ((o->stack_id ^ hash) * HASH_ENTRY) | 1u;
     return true;
 }

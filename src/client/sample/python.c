@@ -285,28 +285,49 @@ static inline const struct hw_python_native *find_native(const struct hw_python 
     return pair[1].stack_id == stack_id ? &pair[1] : NULL;
 }
 
-/* The number of evaluations in a native stack; its id identifies its shape. An evaluation that a
- * signal's handler interrupted may be halfway between two frames: such a stack has none. */
-static uint32_t count_evals(struct hw_python *p, const struct hw_evals *e,
-                            const struct hw_walk_out *o)
+static bool is_greenlets(uint64_t pc)
+{
+    uint64_t hi = atomic_load_explicit(&hw_control.greenlet.hi, memory_order_acquire);
+    uint64_t lo = atomic_load_explicit(&hw_control.greenlet.lo, memory_order_relaxed);
+    return pc - 1 - lo < hi - lo;
+}
+
+/*
+ * A native stack's evaluations; its id identifies its shape. An evaluation that a signal's handler interrupted may be halfway
+ * between two frames: such a stack has none. A greenlet begins in its module's code: what is below is the stack of whoever
+ * started it, or what has become of it meanwhile.
+ */
+static struct hw_python_native count(const struct hw_evals *e, const struct hw_walk_out *o)
+{
+    struct hw_python_native n = {.stack_id = o->stack_id};
+    for (uint32_t i = 0; i < o->n_frames; i++) {
+        if (!hw_evals_have(e, o->pcs[i])) {
+            if (n.n_own == 0 && n.n_evals != 0 && is_greenlets(o->pcs[i])) {
+                n.n_own = n.n_evals;
+                n.n_frames = (uint16_t)(i + 1);
+            }
+            continue;
+        }
+        if (o->exact[i / 64] >> i % 64 & 1)
+            return (struct hw_python_native){.stack_id = o->stack_id};
+        n.n_evals++;
+    }
+    return n;
+}
+
+/* Without any: there is nothing to read. */
+static struct hw_python_native find_evals(struct hw_python *p, const struct hw_evals *e,
+                                          const struct hw_walk_out *o)
 {
     const struct hw_python_native *known = find_native(p, o->stack_id);
     if (hw_likely(known != NULL))
-        return known->n_evals;
-    uint32_t n = 0;
-    bool interrupted = false;
-    for (uint32_t i = 0; i < o->n_frames; i++) {
-        bool eval = hw_evals_have(e, o->pcs[i]);
-        interrupted |= eval && (o->exact[i / 64] >> i % 64 & 1);
-        n += eval;
-    }
-    if (interrupted)
-        n = 0;
-    if (n && !is_still_there(&hw_control.python))
-        return 0;
+        return *known;
+    struct hw_python_native n = count(e, o);
+    if (n.n_evals && !is_still_there(&hw_control.python))
+        return (struct hw_python_native){0};
     struct hw_python_native *pair = p->natives[o->stack_id % HW_PYTHON_NATIVES];
     pair[1] = pair[0];
-    pair[0] = (struct hw_python_native){o->stack_id, n, 0};
+    pair[0] = n;
     return n;
 }
 
@@ -347,7 +368,9 @@ uint64_t hw_python_find_frames(struct hw_client_session *s, const struct hw_walk
     begin_session(s, p);
     if (!k.l || !begin_chain(&k, e.lo))
         return 0;
-    p->n_evals = count_evals(p, &e, o);
+    struct hw_python_native n = find_evals(p, &e, o);
+    p->n_evals = n.n_evals;
+    p->n_frames = 0;
     if (p->n_evals == 0)
         return 0;
     uint64_t state = state_of(&k, atomic_load_explicit(&at->runtime, memory_order_relaxed));
@@ -355,6 +378,11 @@ uint64_t hw_python_find_frames(struct hw_client_session *s, const struct hw_walk
         return 0;
     p->walk += is_next(p) ? HW_PYTHON_NEXT : 2 * HW_PYTHON_NEXT;
     bool all = walk(s, p, &k, state);
+    if (hw_unlikely(n.n_own != 0) && all &&
+        p->n_parts == n.n_own) { /* the chain ends where the greenlet does */
+        p->n_evals = n.n_own;
+        p->n_frames = n.n_frames;
+    }
     return hw_chain_end(s, p, o, &k, &proof, true, all);
 }
 

@@ -41,8 +41,10 @@ struct hw_python_call {
 
 struct hw_python_native {
     uint64_t stack_id;
-    uint32_t n_evals;
-    uint32_t n_inner; /* frames that go with them */
+    uint16_t n_evals;
+    uint16_t n_inner;  /* frames that go with them */
+    uint16_t n_own;    /* Python: evaluations of the greenlet that runs; 0 = none runs */
+    uint16_t n_frames; /* its frames */
 };
 
 struct hw_python {
@@ -51,10 +53,11 @@ struct hw_python {
     uint32_t n_ids;
     uint32_t n_evals; /* in the native stack */
     uint32_t n_inner;
-    uint64_t thread, variable;    /* Ruby: where this thread's context is named (ruby.c) */
-    uint64_t walk;                /* one number is left out if something was allocated in between */
-    uint32_t n_samples, walked;   /* of the thread; the one of the last walk */
-    bool is_next;                 /* every allocation is sampled, the last one by this thread */
+    uint32_t n_frames;          /* of the stack, if the rest of it is another greenlet's; else 0 */
+    uint64_t thread, variable;  /* Ruby: where this thread's context is named (ruby.c) */
+    uint64_t walk;              /* one number is left out if something was allocated in between */
+    uint32_t n_samples, walked; /* of the thread; the one of the last walk */
+    bool is_next;               /* every allocation is sampled, the last one by this thread */
     uint16_t ends[HW_MAX_FRAMES]; /* of each evaluation's part, innermost first */
     uint64_t ids[HW_MAX_FRAMES];
     struct hw_python_native natives[HW_PYTHON_NATIVES][2]; /* the newer one first, as below */

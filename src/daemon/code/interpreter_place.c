@@ -90,6 +90,23 @@ static void tell_python(struct hw_target *t, const struct hw_frame_range *r)
     atomic_store_explicit(&p->eval_hi, s->eval + s->eval_bytes + r->bias, memory_order_release);
 }
 
+static void tell_greenlet(struct hw_target *t)
+{
+    struct hw_greenlet_place *p = &t->page.map->greenlet;
+    if (atomic_load_explicit(&p->hi, memory_order_relaxed) != 0)
+        return;
+    for (size_t i = 0; i < t->frames.ranges.n; i++) {
+        const struct hw_frame_range *r = &t->frames.ranges.v[i];
+        const char *slash = r->file && r->file->path ? strrchr(r->file->path, '/') : NULL;
+        if (!slash || strncmp(slash + 1, "_greenlet.", 10) != 0)
+            continue;
+        atomic_store_explicit(&p->lo, r->lo, memory_order_relaxed);
+        /* Release: pairs with the client's acquire. */
+        atomic_store_explicit(&p->hi, r->hi, memory_order_release);
+        return;
+    }
+}
+
 /* ---- Ruby ---- */
 
 static bool is_known_ruby(const struct hw_ruby_symbols *s)
@@ -166,6 +183,8 @@ static void tell_php(struct hw_target *t, const struct hw_frame_range *r)
 void hw_interpreters_tell(struct hw_target *t)
 {
     const struct hw_heapprofd_config *c = t->session->sources.v[t->source].config;
+    if (t->page.map && t->interpreter_kind == HW_MANAGED_PYTHON)
+        tell_greenlet(t);
     if (!t->page.map || t->hello.arch != HW_ARCH_HERE || sizeof(void *) < 8 || t->interpreter ||
         (c->no_managed_frames && !hw_heapprofd_wants_heap(c, HW_PYTHON_HEAP)))
         return;

@@ -493,6 +493,82 @@ def extensions(box):
         hw.true(sum(n for n in want if want[n][0] == 1) <= rows["use"] < 9 * max(want), f"use: {rows['use']}")
 
 
+GREENLETS = """import json, os, sys
+from greenlet import greenlet
+told, keep, last = [], [], 200000
+def where(n):
+    f, r = sys._getframe(1), []
+    while f:
+        r.append((f.f_code.co_qualname, f.f_lineno))
+        f = f.f_back
+    told.append((n, r[::-1]))
+def leaf():
+    global last
+    last += 48
+    keep.append((bytearray(last), where(last)))
+def inner(k):
+    leaf()
+    if k:
+        inner(k - 1)
+def one(other):
+    inner(2)
+    other.switch()
+    list(map(lambda x: inner(1), [1, 2]))
+    other.switch()
+    [greenlet(leaf).switch() for i in range(2)]
+    leaf()
+def two():
+    list(map(lambda x: leaf(), [1, 2]))
+    first.switch()
+    leaf()
+    first.switch()
+def deep(k):
+    return deep(k - 1) if k else list(map(lambda _: greenlet(inner).switch(k), [1, 2]))
+def generator():
+    for i in range(2):
+        leaf()
+        yield greenlet(leaf).switch()
+def main():
+    global first
+    leaf()
+    first = greenlet(one)
+    first.switch(greenlet(two))
+    leaf()
+    deep(10)
+    list(generator())
+main()
+with open(os.environ["TOLD"], "w") as f:
+    json.dump(told, f)
+print("done")
+"""
+
+
+def greenlets(box):
+    """Each has a stack of its own, which is a part of another's: functions down to where it began, and no others."""
+    if box.run(["/usr/bin/python3", "-c", "import greenlet, sys; sys.exit(sys.version_info < (3, 11))"]).returncode:
+        raise hw.Skip("no greenlet for a Python of " + ", ".join(KNOWN))
+    (box.dir / "greenlets.py").write_text(GREENLETS)
+    r, told = record_with(box, ["/usr/bin/python3", "greenlets.py"])
+    want, have = {}, {}
+    for n, stack in told:
+        want[n] = (1, [tuple(f) for f in stack])
+    natives = set()
+    for size, n, python_frames, names in stacks(box, r.trace):
+        if any(f[0] == "leaf" for f in python_frames[-1:]) and any("ByteArray" in f for f in names):
+            row = have.setdefault(tuple((name, line) for name, _, line in python_frames), [0, 0])
+            row[0] += size
+            row[1] += n
+            natives |= {names[0]}
+    by_stack = {}
+    for n, (_, stack) in want.items():
+        row = by_stack.setdefault(tuple(stack), [0, 0])
+        row[0] += n + 1
+        row[1] += 1
+    hw.equal(have, by_stack, "stacks")
+    print(f"  {len(told)} blocks, {len(by_stack)} stacks")
+    hw.true(len(by_stack) > 10 and len(natives) == 2, f"{len(by_stack)} stacks, which begin in {natives}")
+
+
 def noted(box, trace, text):
     """What the recorder said stands in the trace, and its readers say it."""
     for command in ("report", "stats"):
@@ -622,7 +698,7 @@ def apart(box):
 
 
 CASES = {"exact": exact, "apart": apart, "attached": attached, "embedded": embedded, "forked": forked, "subinterpreter": subinterpreter,
-         "switched-off": switched_off, "unknown": unknown, "numpy": numpy, "extensions": extensions, "other-version": other, "unloaded": unloaded}
+         "switched-off": switched_off, "unknown": unknown, "numpy": numpy, "extensions": extensions, "greenlets": greenlets, "other-version": other, "unloaded": unloaded}
 
 if __name__ == "__main__":
     hw.main(CASES)
