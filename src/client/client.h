@@ -21,9 +21,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/interpreters/chain.h"
 #include "client/ring/mixed.h"
 #include "client/ring/open_marks.h"
-#include "client/sample/python.h"
 #include "heapwise/marks.h"
 #include "unwind/walk.h"
 #include "wire/control_page.h"
@@ -129,7 +129,7 @@ struct hw_slab {
     struct hw_heap_countdown heaps[HW_MAX_HEAPS];
     struct hw_walk_out out;
     struct hw_mixed_stack mixed; /* untouched if no runtime is asked */
-    struct hw_python python;
+    struct hw_chain chain;
     struct hw_marks marks;
     /* the walker's cache follows, 64-byte aligned */
 };

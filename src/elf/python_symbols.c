@@ -77,11 +77,10 @@ static uint32_t count_jumps(const struct code *from, uint64_t va, uint64_t n_byt
 static bool is_other_part(struct hw_elf *e, const struct code *eval, uint64_t va, uint64_t n_bytes)
 {
     struct code other;
-    bool is = count_jumps(eval, va, n_bytes) >= MANY_JUMPS &&
-              code_read(e, va, n_bytes, MAX_COLD_BYTES, &other);
-    if (!is)
+    if (count_jumps(eval, va, n_bytes) < MANY_JUMPS)
         return false;
-    is = count_jumps(&other, eval->va, eval->n_bytes) >= MANY_JUMPS;
+    bool is = code_read(e, va, n_bytes, MAX_COLD_BYTES, &other) &&
+              count_jumps(&other, eval->va, eval->n_bytes) >= MANY_JUMPS;
     free(other.bytes);
     return is;
 }

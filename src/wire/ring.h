@@ -76,7 +76,7 @@ enum hw_ring_objects {
     X(lost_slices,                                                                                 \
       "beginnings and ends of scopes not recorded: buffer full, or no thread to name")             \
     X(no_slab, "samples taken without per-thread cache")                                           \
-    X(python_unclear, "stacks of Python, Ruby or PHP whose frames did not fit: they are native")   \
+    X(frames_unclear, "stacks of Python, Ruby or PHP whose frames did not fit: they are native")   \
     X(managed_asked, "stacks that a runtime was asked about")                                      \
     X(managed_none, "of them in threads that run none of its code")                                \
     X(managed_not_asked, "in signal handlers, or while the runtime ended")                         \

@@ -25,14 +25,14 @@ static inline bool is_inner(const struct hw_evals *e, uint64_t pc)
     return pc - 1 - e->inner_lo < e->n_inner;
 }
 
-static struct hw_python_native count(const struct hw_evals *e, const struct hw_walk_out *o)
+static struct hw_chain_native count(const struct hw_evals *e, const struct hw_walk_out *o)
 {
-    struct hw_python_native n = {.stack_id = o->stack_id};
+    struct hw_chain_native n = {.stack_id = o->stack_id};
     for (uint32_t i = 0; i < o->n_frames; i++) {
         if (!hw_evals_have(e, o->pcs[i]))
             continue;
         if (o->exact[i / 64] >> i % 64 & 1)
-            return (struct hw_python_native){.stack_id = o->stack_id};
+            return (struct hw_chain_native){.stack_id = o->stack_id};
         n.n_evals++;
         if (i > 0 && is_inner(e, o->pcs[i - 1]))
             n.n_inner++;
@@ -41,12 +41,12 @@ static struct hw_python_native count(const struct hw_evals *e, const struct hw_w
 }
 
 /* The stack's id identifies its shape. A host may unload its interpreter: asked for new stacks. */
-static bool count_evals(struct hw_python *p, const struct hw_evals *e, const struct hw_walk_out *o)
+static bool count_evals(struct hw_chain *p, const struct hw_evals *e, const struct hw_walk_out *o)
 {
-    struct hw_python_native *pair = p->natives[o->stack_id % HW_PYTHON_NATIVES];
-    const struct hw_python_native *known = &pair[pair[1].stack_id == o->stack_id];
+    struct hw_chain_native *pair = p->natives[o->stack_id % HW_CHAIN_NATIVES];
+    const struct hw_chain_native *known = &pair[pair[1].stack_id == o->stack_id];
     if (hw_unlikely(known->stack_id != o->stack_id)) {
-        struct hw_python_native n = count(e, o);
+        struct hw_chain_native n = count(e, o);
         if (n.n_evals && !hw_sandbox() && !hw_sys_readable(e->there))
             return false;
         pair[1] = pair[0];
@@ -58,7 +58,7 @@ static bool count_evals(struct hw_python *p, const struct hw_evals *e, const str
     return p->n_evals != 0;
 }
 
-bool hw_chain_begin(struct hw_client_session *s, struct hw_python *p, const struct hw_walk_out *o,
+bool hw_chain_begin(struct hw_client_session *s, struct hw_chain *p, const struct hw_walk_out *o,
                     const struct hw_evals *e, struct chain_reader *k, struct hw_chain_proof *proof)
 {
     if (p->generation != s->generation) {
@@ -84,9 +84,9 @@ static uint64_t hash_text(uint64_t h, const char *p, size_t n)
     return mix(h, n);
 }
 
-uint64_t hw_chain_find_place(struct hw_python *p, const struct hw_chain_place *place)
+uint64_t hw_chain_find_place(struct hw_chain *p, const struct hw_chain_place *place)
 {
-    const struct hw_python_call *pair = hw_chain_pair(p, place->instr);
+    const struct hw_chain_call *pair = hw_chain_pair(p, place->instr);
     for (int i = 0; i < 2; i++)
         if (pair[i].instr == place->instr && pair[i].code == place->code &&
             pair[i].print == place->print)
@@ -108,14 +108,14 @@ bool hw_chain_name(struct hw_client_session *s, enum hw_managed_kind kind,
     return true;
 }
 
-uint64_t hw_chain_add_place(struct hw_client_session *s, struct hw_python *p,
+uint64_t hw_chain_add_place(struct hw_client_session *s, struct hw_chain *p,
                             enum hw_managed_kind kind, const struct hw_chain_place *place,
                             const struct heapwise_managed_text *t)
 {
     uint64_t id;
     if (!hw_chain_name(s, kind, t, &id))
         return id; /* next time */
-    struct hw_python_call *pair = hw_chain_pair(p, place->instr);
+    struct hw_chain_call *pair = hw_chain_pair(p, place->instr);
     pair[1] = pair[0];
     pair[0].code = place->code;
     pair[0].instr = place->instr;
@@ -126,7 +126,7 @@ uint64_t hw_chain_add_place(struct hw_client_session *s, struct hw_python *p,
 
 /* ---- what replaces the evaluations ---- */
 
-static uint64_t hash_of(const struct hw_python *p)
+static uint64_t hash_of(const struct hw_chain *p)
 {
     uint64_t h = p->n_parts;
     for (uint32_t i = 0; i < p->n_ids; i++)
@@ -136,7 +136,7 @@ static uint64_t hash_of(const struct hw_python *p)
     return h | 1;
 }
 
-uint64_t hw_chain_end(struct hw_client_session *s, struct hw_python *p, const struct hw_walk_out *o,
+uint64_t hw_chain_end(struct hw_client_session *s, struct hw_chain *p, const struct hw_walk_out *o,
                       const struct chain_reader *k, struct hw_chain_proof *proof, bool known,
                       bool all)
 {
@@ -145,7 +145,7 @@ uint64_t hw_chain_end(struct hw_client_session *s, struct hw_python *p, const st
     bool whole = hw_stop_is_complete(o->stop) && all;
     bool fits = whole ? p->n_evals == p->n_parts : !all || p->n_evals <= p->n_parts;
     if (k->bad || !known || !fits) {
-        hw_count(s, python_unclear, 1);
+        hw_count(s, frames_unclear, 1);
         if (k->bad)
             atomic_fetch_add_explicit(&proof->n_bad, 1, memory_order_relaxed);
         return 0;
@@ -156,7 +156,7 @@ uint64_t hw_chain_end(struct hw_client_session *s, struct hw_python *p, const st
 }
 
 /* From the root on, so that what is yet to be done keeps its place. */
-void hw_evals_replace(const struct hw_evals *e, const struct hw_python *p, struct hw_mixed_stack *m)
+void hw_evals_replace(const struct hw_evals *e, const struct hw_chain *p, struct hw_mixed_stack *m)
 {
     uint32_t left = p->n_evals;
     for (uint32_t i = m->n_frames; i > 0 && left > 0; i--) {

@@ -105,21 +105,20 @@ static inline bool hw_evals_have(const struct hw_evals *e, uint64_t pc)
  * interpreter is left alone. An evaluation that a signal's handler interrupted may be halfway
  * between two frames of its own: such a stack counts as one without.
  */
-bool hw_chain_begin(struct hw_client_session *s, struct hw_python *p, const struct hw_walk_out *o,
+bool hw_chain_begin(struct hw_client_session *s, struct hw_chain *p, const struct hw_walk_out *o,
                     const struct hw_evals *e, struct chain_reader *k, struct hw_chain_proof *proof);
 /* Ends it. known: the frames were read; all: up to the last one. Gives the hash of what replaces the
  * evaluations, 0 = nothing does. */
-uint64_t hw_chain_end(struct hw_client_session *s, struct hw_python *p, const struct hw_walk_out *o,
+uint64_t hw_chain_end(struct hw_client_session *s, struct hw_chain *p, const struct hw_walk_out *o,
                       const struct chain_reader *k, struct hw_chain_proof *proof, bool known,
                       bool all);
 /* The frames before this one began with the evaluation that the next part does not. */
-static inline void end_part(struct hw_python *p)
+static inline void end_part(struct hw_chain *p)
 {
     p->ends[p->n_parts++] = (uint16_t)p->n_ids;
 }
 /* Inserts the parts of a chain, each in the place of its evaluation. */
-void hw_evals_replace(const struct hw_evals *e, const struct hw_python *p,
-                      struct hw_mixed_stack *m);
+void hw_evals_replace(const struct hw_evals *e, const struct hw_chain *p, struct hw_mixed_stack *m);
 
 /* ---- names ---- */
 
@@ -132,9 +131,9 @@ struct text {
 uint64_t hw_text_digest(const struct text *t);
 
 /* Where an instruction is remembered: the newer entry first. */
-static inline struct hw_python_call *hw_chain_pair(struct hw_python *p, uint64_t instr)
+static inline struct hw_chain_call *hw_chain_pair(struct hw_chain *p, uint64_t instr)
 {
-    return p->calls[(instr * 0x9e3779b97f4a7c15u) >> (64 - HW_PYTHON_CALLS_BITS)];
+    return p->calls[(instr * 0x9e3779b97f4a7c15u) >> (64 - HW_CHAIN_CALLS_BITS)];
 }
 
 /* An id that means this text and line, which the recorder gets to know; false: no room in the ring. */
@@ -147,9 +146,9 @@ struct hw_chain_place {
 };
 
 /* The id of a place in code that was met before and is the same still; 0 = none. */
-uint64_t hw_chain_find_place(struct hw_python *p, const struct hw_chain_place *place);
+uint64_t hw_chain_find_place(struct hw_chain *p, const struct hw_chain_place *place);
 /* Remembers one that was not, and names it. */
-uint64_t hw_chain_add_place(struct hw_client_session *s, struct hw_python *p,
+uint64_t hw_chain_add_place(struct hw_client_session *s, struct hw_chain *p,
                             enum hw_managed_kind kind, const struct hw_chain_place *place,
                             const struct heapwise_managed_text *t);
 

@@ -123,7 +123,7 @@ static uint32_t line_of(struct chain_reader *k, uint64_t code, uint64_t n, uint6
 
 /* ---- the chain ---- */
 
-static void add_frame(struct hw_client_session *s, struct hw_python *p, struct chain_reader *k,
+static void add_frame(struct hw_client_session *s, struct hw_chain *p, struct chain_reader *k,
                       uint64_t frame, uint64_t function, uint64_t globals)
 {
     const struct layout *l = k->l;
@@ -154,7 +154,7 @@ static void add_frame(struct hw_client_session *s, struct hw_python *p, struct c
 }
 
 /* False: deeper than there is room. */
-static bool walk(struct hw_client_session *s, struct hw_python *p, struct chain_reader *k,
+static bool walk(struct hw_client_session *s, struct hw_chain *p, struct chain_reader *k,
                  uint64_t globals)
 {
     uint64_t frame = word_at(k, globals + k->l->current);
@@ -196,14 +196,14 @@ static struct hw_evals evals_of(const struct hw_php_place *at)
                              .there = atomic_load_explicit(&at->globals, memory_order_relaxed)};
 }
 
-void hw_php_insert(const struct hw_python *p, struct hw_mixed_stack *m)
+void hw_php_insert(const struct hw_chain *p, struct hw_mixed_stack *m)
 {
     struct hw_evals e = evals_of(&hw_control.php);
     hw_evals_replace(&e, p, m);
 }
 
 uint64_t hw_php_find_frames(struct hw_client_session *s, const struct hw_walk_out *o,
-                            struct hw_python *p)
+                            struct hw_chain *p)
 {
     const struct hw_php_place *at = &hw_control.php;
     struct chain_reader k = {.l = layout_of(atomic_load_explicit(&at->api, memory_order_relaxed))};
@@ -217,13 +217,13 @@ uint64_t hw_php_find_frames(struct hw_client_session *s, const struct hw_walk_ou
 #else
 
 uint64_t hw_php_find_frames(struct hw_client_session *s, const struct hw_walk_out *o,
-                            struct hw_python *p)
+                            struct hw_chain *p)
 {
     (void)s, (void)o, (void)p;
     return 0;
 }
 
-void hw_php_insert(const struct hw_python *p, struct hw_mixed_stack *m)
+void hw_php_insert(const struct hw_chain *p, struct hw_mixed_stack *m)
 {
     (void)p, (void)m;
 }

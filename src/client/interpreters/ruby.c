@@ -155,7 +155,7 @@ static uint64_t print_of(struct chain_reader *k, uint64_t body, uint64_t pc)
     return mix(hw_text_digest(&label) ^ pc, hw_text_digest(&path) ^ code);
 }
 
-static uint64_t new_place(struct hw_client_session *s, struct hw_python *p, struct chain_reader *k,
+static uint64_t new_place(struct hw_client_session *s, struct hw_chain *p, struct chain_reader *k,
                           const struct hw_chain_place *place)
 {
     const struct layout *l = k->l;
@@ -173,7 +173,7 @@ static uint64_t new_place(struct hw_client_session *s, struct hw_python *p, stru
 
 /* ---- the chain ---- */
 
-static void add_frame(struct hw_client_session *s, struct hw_python *p, struct chain_reader *k,
+static void add_frame(struct hw_client_session *s, struct hw_chain *p, struct chain_reader *k,
                       uint64_t pc, uint64_t iseq)
 {
     uint64_t flags = word_at(k, iseq);
@@ -193,7 +193,7 @@ static void add_frame(struct hw_client_session *s, struct hw_python *p, struct c
 }
 
 /* False: deeper than there is room. */
-static bool walk(struct hw_client_session *s, struct hw_python *p, struct chain_reader *k,
+static bool walk(struct hw_client_session *s, struct hw_chain *p, struct chain_reader *k,
                  uint64_t ec)
 {
     const struct layout *l = k->l;
@@ -244,7 +244,7 @@ static uint64_t variable_of(struct chain_reader *k, const struct hw_ruby_place *
 }
 
 /* Of a thread that was not asked before: is what is there a context of this thread's? */
-static HW_COLD bool find_variable(struct hw_python *p, const struct layout *l,
+static HW_COLD bool find_variable(struct hw_chain *p, const struct layout *l,
                                   const struct hw_ruby_place *at, uint64_t tp)
 {
     struct chain_reader k = {.l = l, .checked_to = UINT64_MAX, .careful = true};
@@ -262,7 +262,7 @@ static HW_COLD bool find_variable(struct hw_python *p, const struct layout *l,
 }
 
 /* The context whose frames may be read now; 0: none. */
-static uint64_t context_of(struct chain_reader *k, struct hw_python *p,
+static uint64_t context_of(struct chain_reader *k, struct hw_chain *p,
                            const struct hw_ruby_place *at)
 {
     const struct layout *l = k->l;
@@ -301,14 +301,14 @@ static struct hw_evals evals_of(const struct hw_ruby_place *at)
         .there = atomic_load_explicit(&at->vm, memory_order_relaxed)};
 }
 
-void hw_ruby_insert(const struct hw_python *p, struct hw_mixed_stack *m)
+void hw_ruby_insert(const struct hw_chain *p, struct hw_mixed_stack *m)
 {
     struct hw_evals e = evals_of(&hw_control.ruby);
     hw_evals_replace(&e, p, m);
 }
 
 uint64_t hw_ruby_find_frames(struct hw_client_session *s, const struct hw_walk_out *o,
-                             struct hw_python *p)
+                             struct hw_chain *p)
 {
     const struct hw_ruby_place *at = &hw_control.ruby;
     struct chain_reader k = {
@@ -324,13 +324,13 @@ uint64_t hw_ruby_find_frames(struct hw_client_session *s, const struct hw_walk_o
 #else
 
 uint64_t hw_ruby_find_frames(struct hw_client_session *s, const struct hw_walk_out *o,
-                             struct hw_python *p)
+                             struct hw_chain *p)
 {
     (void)s, (void)o, (void)p;
     return 0;
 }
 
-void hw_ruby_insert(const struct hw_python *p, struct hw_mixed_stack *m)
+void hw_ruby_insert(const struct hw_chain *p, struct hw_mixed_stack *m)
 {
     (void)p, (void)m;
 }

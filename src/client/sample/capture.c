@@ -24,6 +24,7 @@
 #include "client/sample/minfo.h"
 #include "client/sample/new_code.h"
 #include "client/sample/probes.h"
+#include "client/sample/python.h"
 #include "client/sample/sampler.h"
 #include "client/sample/stack_walk.h"
 #include "client/sample/takes.h"
@@ -131,7 +132,7 @@ static uint32_t chain_bytes(const struct hw_copy_chain *c)
     return c->n_ids ? (uint32_t)sizeof *c + c->n_ids * 8 + ((c->n_parts * 2 + 7) & ~7u) : 0;
 }
 
-static void put_chain(uint8_t *to, const struct hw_copy_chain *c, const struct hw_python *p)
+static void put_chain(uint8_t *to, const struct hw_copy_chain *c, const struct hw_chain *p)
 {
     memset(to, 0, chain_bytes(c));
     memcpy(to, c, sizeof *c);
@@ -152,7 +153,7 @@ static uint64_t push_copy(struct hw_client_session *s, struct hw_slab *slab,
     if (n > most)
         n = most;
     if (slab && hw_python_is_on() && (s->config.flags & HW_CC_NATIVE_ONLY) == 0 &&
-        !hw_python_read_chain(s, &slab->python, site->sp, site->sp + n, &chain))
+        !hw_python_read_chain(s, &slab->chain, site->sp, site->sp + n, &chain))
         chain.n_ids = 0;
     uint32_t with_bytes = (uint32_t)(sizeof(struct hw_rec_copy) + HERE(N_REGS) * 8u + n);
     uint32_t size = with_bytes + chain_bytes(&chain);
@@ -176,7 +177,7 @@ static uint64_t push_copy(struct hw_client_session *s, struct hw_slab *slab,
     regs[HERE(FP)] = site->fp;
     memcpy(regs + HERE(N_REGS), (const void *)(uintptr_t)site->sp, (size_t)n);
     if (chain.n_ids)
-        put_chain((uint8_t *)r + with_bytes, &chain, &slab->python);
+        put_chain((uint8_t *)r + with_bytes, &chain, &slab->chain);
     hw_ring_commit(&s->ring, pos, size, HW_REC_ALLOC_COPY);
     hw_count(s, copy_fallback, 1);
     return pos;
@@ -236,9 +237,9 @@ static enum found find_known(struct hw_client_session *s, struct hw_slab *slab,
         !hw_walk_known(hw_tables_modules(s), &regs, b->hi, hw_slab_cache(slab), o))
         return FOUND_NOTHING;
     if (hw_unlikely(wants_interpreter(s))) {
-        if (!hw_python_knows(s, &slab->python, o->stack_id))
+        if (!hw_chain_knows(&slab->chain, s->generation, o->stack_id))
             return FOUND_NOTHING;
-        slab->is_mixed = hw_managed_mix_interpreter(s, o, &slab->python, &slab->mixed);
+        slab->is_mixed = hw_managed_mix_interpreter(s, o, &slab->chain, &slab->mixed);
     }
     return is_sent(s, slab->is_mixed ? slab->mixed.stack_id : o->stack_id) ? FOUND : FOUND_UNSENT;
 }
@@ -250,7 +251,7 @@ static void mix(struct hw_client_session *s, struct hw_slab *slab, const struct 
     if (hw_unlikely(atomic_load_explicit(&hw_managed_on, memory_order_acquire) != 0 ||
                     hw_interpreter_is_on()) &&
         (s->config.flags & HW_CC_NATIVE_ONLY) == 0)
-        slab->is_mixed = hw_managed_mix(s, e->site, &slab->out, &slab->python, &slab->mixed);
+        slab->is_mixed = hw_managed_mix(s, e->site, &slab->out, &slab->chain, &slab->mixed);
 }
 
 static struct capture capture(struct hw_client_session *s, struct hw_slab *slab,
@@ -328,7 +329,7 @@ static uint64_t push_captured(struct hw_client_session *s, struct hw_slab *slab,
         hw_count(s, truncated, 1);
     if (!slab->is_known && !is_sent(s, id)) {
         if (mixed && !m->is_built)
-            hw_managed_build(o, &slab->python, m);
+            hw_managed_build(o, &slab->chain, m);
         if (!(mixed ? hw_push_mixed_stack(s, m) : push_stack(s, o)))
             return 0;
     }
@@ -389,7 +390,7 @@ static bool record_with(struct hw_client_session *s, struct hw_slab *slab, const
     bool stream = s->config.flags & HW_CC_STREAM;
     struct capture c = {0};
     if (hw_unlikely(hw_python_is_on()))
-        hw_python_sampled(slab ? &slab->python : NULL);
+        hw_python_sampled(slab ? &slab->chain : NULL);
     if (slab)
         c = capture(s, slab, e, now_ns);
     if (hw_live_set_maybe(e->id))

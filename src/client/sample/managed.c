@@ -8,6 +8,7 @@
 #include "client/interpreters/ruby.h"
 #include "client/ring/push.h"
 #include "client/sample/marks.h"
+#include "client/sample/python.h"
 #include "client/thread/client_guard.h"
 
 #define HASH_ENTRY 0x9e3779b97f4a7c15u
@@ -100,7 +101,7 @@ static void ask_agent(struct hw_client_session *s, const struct hw_call_site *si
 
 /* 0: it has none there. */
 static uint64_t find_frames(struct hw_client_session *s, const struct hw_walk_out *o,
-                            struct hw_python *p)
+                            struct hw_chain *p)
 {
     if (hw_python_is_on())
         return hw_python_find_frames(s, o, p);
@@ -109,7 +110,7 @@ static uint64_t find_frames(struct hw_client_session *s, const struct hw_walk_ou
     return hw_php_is_on() ? hw_php_find_frames(s, o, p) : 0;
 }
 
-static void insert_frames(const struct hw_python *p, struct hw_mixed_stack *m)
+static void insert_frames(const struct hw_chain *p, struct hw_mixed_stack *m)
 {
     if (hw_unlikely(p->n_frames != 0) && p->n_frames < m->n_frames) {
         m->n_frames = p->n_frames;
@@ -123,21 +124,21 @@ static void insert_frames(const struct hw_python *p, struct hw_mixed_stack *m)
         hw_php_insert(p, m);
 }
 
-void hw_managed_build(const struct hw_walk_out *o, const struct hw_python *python,
+void hw_managed_build(const struct hw_walk_out *o, const struct hw_chain *chain,
                       struct hw_mixed_stack *m)
 {
     begin(m, o);
-    insert_frames(python, m);
+    insert_frames(chain, m);
     m->is_built = true;
 }
 
 /* An interpreter alone: the recorder knows most stacks already, and of those only the id is needed. */
-static bool mix_interpreter(const struct hw_walk_out *o, const struct hw_python *python,
+static bool mix_interpreter(const struct hw_walk_out *o, const struct hw_chain *chain,
                             uint64_t hash, struct hw_mixed_stack *m)
 {
-    bool is_cut = python->n_frames != 0 && python->n_frames < o->n_frames;
-    uint32_t n_frames = is_cut ? python->n_frames : o->n_frames;
-    bool too_deep = n_frames + python->n_ids - python->n_evals - python->n_inner > HW_MAX_FRAMES;
+    bool is_cut = chain->n_frames != 0 && chain->n_frames < o->n_frames;
+    uint32_t n_frames = is_cut ? chain->n_frames : o->n_frames;
+    bool too_deep = n_frames + chain->n_ids - chain->n_evals - chain->n_inner > HW_MAX_FRAMES;
     m->is_built = false;
     m->stop = too_deep ? (uint32_t)HW_STOP_LIMIT : is_cut ? (uint32_t)HW_STOP_END : o->stop;
     m->stack_id = ((o->stack_id ^ hash) * HASH_ENTRY) | 1u;
@@ -145,23 +146,23 @@ static bool mix_interpreter(const struct hw_walk_out *o, const struct hw_python 
 }
 
 bool hw_managed_mix_interpreter(struct hw_client_session *s, const struct hw_walk_out *o,
-                                struct hw_python *python, struct hw_mixed_stack *m)
+                                struct hw_chain *chain, struct hw_mixed_stack *m)
 {
-    uint64_t hash = find_frames(s, o, python);
-    return hash != 0 && mix_interpreter(o, python, hash, m);
+    uint64_t hash = find_frames(s, o, chain);
+    return hash != 0 && mix_interpreter(o, chain, hash, m);
 }
 
 bool hw_managed_mix(struct hw_client_session *s, const struct hw_call_site *site,
-                    const struct hw_walk_out *o, struct hw_python *python, struct hw_mixed_stack *m)
+                    const struct hw_walk_out *o, struct hw_chain *chain, struct hw_mixed_stack *m)
 {
     if (atomic_load_explicit(&hw_managed_on, memory_order_relaxed) == 0)
-        return hw_managed_mix_interpreter(s, o, python, m);
-    uint64_t hash = find_frames(s, o, python);
+        return hw_managed_mix_interpreter(s, o, chain, m);
+    uint64_t hash = find_frames(s, o, chain);
     begin(m, o);
     m->is_built = true;
     ask_agent(s, site, o, m);
     if (m->n_managed == 0 && hash != 0)
-        insert_frames(python, m);
+        insert_frames(chain, m);
     if (m->n_managed == 0)
         return false;
     m->stack_id = stack_id(m);
@@ -174,7 +175,7 @@ bool hw_managed_mark(struct hw_client_session *s, const struct hw_walk_out *o,
     if (!slab->is_mixed)
         begin(m, o);
     else if (!m->is_built)
-        hw_managed_build(o, &slab->python, m);
+        hw_managed_build(o, &slab->chain, m);
     m->is_built = true;
     hw_marks_insert(s, &slab->marks, m);
     m->stack_id = stack_id(m);

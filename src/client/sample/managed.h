@@ -19,7 +19,7 @@
 #include "unwind/walk.h"
 
 struct hw_slab;
-struct hw_python;
+struct hw_chain;
 struct hw_client_session;
 struct hw_call_site;
 
@@ -29,15 +29,14 @@ extern __attribute__((visibility("hidden"))) _Atomic uint32_t hw_managed_on;
 /* The walked stack with the frames that runtimes report; false: they report none. *m may still
  * have to be built. */
 bool hw_managed_mix(struct hw_client_session *s, const struct hw_call_site *site,
-                    const struct hw_walk_out *o, struct hw_python *python,
-                    struct hw_mixed_stack *m);
+                    const struct hw_walk_out *o, struct hw_chain *chain, struct hw_mixed_stack *m);
 /* The same of an interpreter alone, which needs no more of the walked stack than its id, if hw_python_knows() that. */
 bool hw_managed_mix_interpreter(struct hw_client_session *s, const struct hw_walk_out *o,
-                                struct hw_python *python, struct hw_mixed_stack *m);
+                                struct hw_chain *chain, struct hw_mixed_stack *m);
 /* That stack, or the walked one alone, with the program's marks inserted. */
 bool hw_managed_mark(struct hw_client_session *s, const struct hw_walk_out *o,
                      const struct hw_slab *slab, struct hw_mixed_stack *m);
-void hw_managed_build(const struct hw_walk_out *o, const struct hw_python *python,
+void hw_managed_build(const struct hw_walk_out *o, const struct hw_chain *chain,
                       struct hw_mixed_stack *m);
 /* Why the stack that is sent now, as a copy or not, has no managed frames. */
 void hw_managed_count(struct hw_client_session *s, struct hw_mixed_stack *m, bool copied);

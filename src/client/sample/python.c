@@ -43,7 +43,7 @@ static _Atomic uint64_t
     type_name; /* where that interpreter's type of code objects keeps its name */
 
 /* Of all that decides what is shown of a code object. From 3.12 on, code objects are numbered, too. */
-static uint64_t print_of(struct chain_reader *k, uint64_t code, const struct hw_python_call *c)
+static uint64_t print_of(struct chain_reader *k, uint64_t code, const struct hw_chain_call *c)
 {
     const struct layout *l = k->l;
     uint64_t number = l->version == HW_PYTHON_NONE ? 0 : u32_at(k, code + l->version);
@@ -56,8 +56,8 @@ static uint64_t print_of(struct chain_reader *k, uint64_t code, const struct hw_
  * nothing that a frame holds proves that it was not left and entered again meanwhile. So all of it is compared, unless
  * nothing was allocated since it was compared for the last sample, and it lies in a block of malloc's.
  */
-ALWAYS_INLINE bool is_same(struct hw_python *p, struct chain_reader *k, const struct layout *l,
-                           bool careful, struct hw_python_call *c, uint64_t code, uint64_t instr)
+ALWAYS_INLINE bool is_same(struct hw_chain *p, struct chain_reader *k, const struct layout *l,
+                           bool careful, struct hw_chain_call *c, uint64_t code, uint64_t instr)
 {
     if (c->instr != instr || c->code != code)
         return false;
@@ -72,9 +72,9 @@ ALWAYS_INLINE bool is_same(struct hw_python *p, struct chain_reader *k, const st
 }
 
 /* A place in code that is not remembered, or is another code object's now. 0 = the frame is not shown. */
-static HW_COLD uint64_t new_call(struct hw_client_session *s, struct hw_python *p,
+static HW_COLD uint64_t new_call(struct hw_client_session *s, struct hw_chain *p,
                                  struct chain_reader *k, uint64_t code, uint64_t instr,
-                                 bool suspends, struct hw_python_call *c)
+                                 bool suspends, struct hw_chain_call *c)
 {
     const struct layout *l = k->l;
     if (!is_address(code) || word_at(k, code + TYPE_AT) != k->code_type) {
@@ -86,12 +86,12 @@ static HW_COLD uint64_t new_call(struct hw_client_session *s, struct hw_python *
     bool begun = is_old(l) || at >= (int32_t)u32_at(k, code + l->first_traceable);
     if (!begun && !suspends)
         return 0;
-    struct hw_python_call call = {.code = code,
-                                  .instr = instr,
-                                  .file = word_at(k, code + l->file),
-                                  .name = word_at(k, code + l->qualname),
-                                  .lines = word_at(k, code + l->lines),
-                                  .walk = p->walk};
+    struct hw_chain_call call = {.code = code,
+                                 .instr = instr,
+                                 .file = word_at(k, code + l->file),
+                                 .name = word_at(k, code + l->qualname),
+                                 .lines = word_at(k, code + l->lines),
+                                 .walk = p->walk};
     k->bad |= !call.file || !call.name || !call.lines;
     if (k->bad)
         return 0;
@@ -115,7 +115,7 @@ static HW_COLD uint64_t new_call(struct hw_client_session *s, struct hw_python *
     return call.id;
 }
 
-ALWAYS_INLINE uint64_t id_of(struct hw_client_session *s, struct hw_python *p,
+ALWAYS_INLINE uint64_t id_of(struct hw_client_session *s, struct hw_chain *p,
                              struct chain_reader *k, const struct layout *l, bool careful,
                              uint64_t frame, bool suspends)
 {
@@ -127,7 +127,7 @@ ALWAYS_INLINE uint64_t id_of(struct hw_client_session *s, struct hw_python *p,
         k->bad = true;
         return 0;
     }
-    struct hw_python_call *c = hw_chain_pair(p, instr);
+    struct hw_chain_call *c = hw_chain_pair(p, instr);
     if (hw_likely(is_same(p, k, l, careful, &c[0], code, instr)))
         return c[0].id;
     if (hw_likely(is_same(p, k, l, careful, &c[1], code, instr)))
@@ -138,7 +138,7 @@ ALWAYS_INLINE uint64_t id_of(struct hw_client_session *s, struct hw_python *p,
 /* ---- the chain ---- */
 
 /* False: deeper than there is room. */
-ALWAYS_INLINE bool walk_as(struct hw_client_session *s, struct hw_python *p, struct chain_reader *k,
+ALWAYS_INLINE bool walk_as(struct hw_client_session *s, struct hw_chain *p, struct chain_reader *k,
                            const struct layout *l, bool careful, uint64_t state)
 {
     uint64_t in = l->cframe == HW_PYTHON_NONE ? state : fast_at(k, careful, state + l->cframe);
@@ -165,13 +165,13 @@ ALWAYS_INLINE bool walk_as(struct hw_client_session *s, struct hw_python *p, str
     return true;
 }
 
-static HW_COLD bool walk_carefully(struct hw_client_session *s, struct hw_python *p,
+static HW_COLD bool walk_carefully(struct hw_client_session *s, struct hw_chain *p,
                                    struct chain_reader *k, uint64_t state)
 {
     return walk_as(s, p, k, k->l, /* careful = */ true, state);
 }
 
-static bool walk_old(struct hw_client_session *s, struct hw_python *p, struct chain_reader *k,
+static bool walk_old(struct hw_client_session *s, struct hw_chain *p, struct chain_reader *k,
                      uint64_t state)
 {
     return walk_as(s, p, k, k->l, /* careful = */ false, state);
@@ -179,7 +179,7 @@ static bool walk_old(struct hw_client_session *s, struct hw_python *p, struct ch
 
 /* Of each version in use once more, for which the compiler knows where everything lies. */
 #define WALK(version, i)                                                                           \
-    static bool walk_##version(struct hw_client_session *s, struct hw_python *p,                   \
+    static bool walk_##version(struct hw_client_session *s, struct hw_chain *p,                    \
                                struct chain_reader *k, uint64_t state)                             \
     {                                                                                              \
         return walk_as(s, p, k, &layouts[i], /* careful = */ false, state);                        \
@@ -189,7 +189,7 @@ WALK(12, N_OLD + 1)
 WALK(13, N_OLD + 2)
 _Static_assert(sizeof layouts / sizeof *layouts == N_OLD + 3, "each has its own");
 
-static bool walk(struct hw_client_session *s, struct hw_python *p, struct chain_reader *k,
+static bool walk(struct hw_client_session *s, struct hw_chain *p, struct chain_reader *k,
                  uint64_t state)
 {
     if (hw_unlikely(k->careful))
@@ -203,9 +203,9 @@ static bool walk(struct hw_client_session *s, struct hw_python *p, struct chain_
 
 /* ---- is the last sample the last allocation? ---- */
 
-static _Atomic(const struct hw_python *) last_sampled;
+static _Atomic(const struct hw_chain *) last_sampled;
 
-void hw_python_sampled(struct hw_python *p)
+void hw_python_sampled(struct hw_chain *p)
 {
     bool other = atomic_load_explicit(&last_sampled, memory_order_relaxed) != p;
     if (other)
@@ -217,7 +217,7 @@ void hw_python_sampled(struct hw_python *p)
 }
 
 /* Was nothing allocated between the walk before and the allocation that is sampled now? */
-static bool is_next(struct hw_python *p)
+static bool is_next(struct hw_chain *p)
 {
     bool next = p->is_next && p->n_samples == p->walked + 1;
     p->walked = p->n_samples;
@@ -276,15 +276,6 @@ static HW_COLD bool is_still_there(const struct hw_python_place *at)
     return atomic_compare_exchange_strong(&type_name, &none, name) || none == name;
 }
 
-static inline const struct hw_python_native *find_native(const struct hw_python *p,
-                                                         uint64_t stack_id)
-{
-    const struct hw_python_native *pair = p->natives[stack_id % HW_PYTHON_NATIVES];
-    if (hw_likely(pair[0].stack_id == stack_id))
-        return &pair[0];
-    return pair[1].stack_id == stack_id ? &pair[1] : NULL;
-}
-
 static bool is_greenlets(uint64_t pc)
 {
     uint64_t hi = atomic_load_explicit(&hw_control.greenlet.hi, memory_order_acquire);
@@ -297,9 +288,9 @@ static bool is_greenlets(uint64_t pc)
  * between two frames: such a stack has none. A greenlet begins in its module's code: what is below is the stack of whoever
  * started it, or what has become of it meanwhile.
  */
-static struct hw_python_native count(const struct hw_evals *e, const struct hw_walk_out *o)
+static struct hw_chain_native count(const struct hw_evals *e, const struct hw_walk_out *o)
 {
-    struct hw_python_native n = {.stack_id = o->stack_id};
+    struct hw_chain_native n = {.stack_id = o->stack_id};
     for (uint32_t i = 0; i < o->n_frames; i++) {
         if (!hw_evals_have(e, o->pcs[i])) {
             if (n.n_own == 0 && n.n_evals != 0 && is_greenlets(o->pcs[i])) {
@@ -309,41 +300,35 @@ static struct hw_python_native count(const struct hw_evals *e, const struct hw_w
             continue;
         }
         if (o->exact[i / 64] >> i % 64 & 1)
-            return (struct hw_python_native){.stack_id = o->stack_id};
+            return (struct hw_chain_native){.stack_id = o->stack_id};
         n.n_evals++;
     }
     return n;
 }
 
 /* Without any: there is nothing to read. */
-static struct hw_python_native find_evals(struct hw_python *p, const struct hw_evals *e,
-                                          const struct hw_walk_out *o)
+static struct hw_chain_native find_evals(struct hw_chain *p, const struct hw_evals *e,
+                                         const struct hw_walk_out *o)
 {
-    const struct hw_python_native *known = find_native(p, o->stack_id);
+    const struct hw_chain_native *known = hw_chain_find_native(p, o->stack_id);
     if (hw_likely(known != NULL))
         return *known;
-    struct hw_python_native n = count(e, o);
+    struct hw_chain_native n = count(e, o);
     if (n.n_evals && !is_still_there(&hw_control.python))
-        return (struct hw_python_native){0};
-    struct hw_python_native *pair = p->natives[o->stack_id % HW_PYTHON_NATIVES];
+        return (struct hw_chain_native){0};
+    struct hw_chain_native *pair = p->natives[o->stack_id % HW_CHAIN_NATIVES];
     pair[1] = pair[0];
     pair[0] = n;
     return n;
 }
 
-void hw_python_insert(const struct hw_python *p, struct hw_mixed_stack *m)
+void hw_python_insert(const struct hw_chain *p, struct hw_mixed_stack *m)
 {
     struct hw_evals e = evals_of(&hw_control.python);
     hw_evals_replace(&e, p, m);
 }
 
-bool hw_python_knows(const struct hw_client_session *s, const struct hw_python *p,
-                     uint64_t stack_id)
-{
-    return p->generation == s->generation && find_native(p, stack_id) != NULL;
-}
-
-static void begin_session(struct hw_client_session *s, struct hw_python *p)
+static void begin_session(struct hw_client_session *s, struct hw_chain *p)
 {
     if (p->generation == s->generation)
         return;
@@ -360,7 +345,7 @@ static struct chain_reader reader_of(const struct hw_python_place *at)
 }
 
 uint64_t hw_python_find_frames(struct hw_client_session *s, const struct hw_walk_out *o,
-                               struct hw_python *p)
+                               struct hw_chain *p)
 {
     const struct hw_python_place *at = &hw_control.python;
     struct chain_reader k = reader_of(at);
@@ -368,7 +353,7 @@ uint64_t hw_python_find_frames(struct hw_client_session *s, const struct hw_walk
     begin_session(s, p);
     if (!k.l || !begin_chain(&k, e.lo))
         return 0;
-    struct hw_python_native n = find_evals(p, &e, o);
+    struct hw_chain_native n = find_evals(p, &e, o);
     p->n_evals = n.n_evals;
     p->n_frames = 0;
     if (p->n_evals == 0)
@@ -395,7 +380,7 @@ static bool has_eval(const struct hw_evals *e, uint64_t sp, uint64_t hi)
     return false;
 }
 
-HW_COLD bool hw_python_read_chain(struct hw_client_session *s, struct hw_python *p, uint64_t sp,
+HW_COLD bool hw_python_read_chain(struct hw_client_session *s, struct hw_chain *p, uint64_t sp,
                                   uint64_t hi, struct hw_copy_chain *out)
 {
     const struct hw_python_place *at = &hw_control.python;
@@ -425,33 +410,26 @@ HW_COLD bool hw_python_read_chain(struct hw_client_session *s, struct hw_python 
 
 #else
 
-void hw_python_sampled(struct hw_python *p)
+void hw_python_sampled(struct hw_chain *p)
 {
     (void)p;
 }
 
-bool hw_python_knows(const struct hw_client_session *s, const struct hw_python *p,
-                     uint64_t stack_id)
-{
-    (void)s, (void)p, (void)stack_id;
-    return false;
-}
-
 uint64_t hw_python_find_frames(struct hw_client_session *s, const struct hw_walk_out *o,
-                               struct hw_python *p)
+                               struct hw_chain *p)
 {
     (void)s, (void)o, (void)p;
     return 0;
 }
 
-bool hw_python_read_chain(struct hw_client_session *s, struct hw_python *p, uint64_t sp,
-                          uint64_t hi, struct hw_copy_chain *out)
+bool hw_python_read_chain(struct hw_client_session *s, struct hw_chain *p, uint64_t sp, uint64_t hi,
+                          struct hw_copy_chain *out)
 {
     (void)s, (void)p, (void)sp, (void)hi, (void)out;
     return false;
 }
 
-void hw_python_insert(const struct hw_python *p, struct hw_mixed_stack *m)
+void hw_python_insert(const struct hw_chain *p, struct hw_mixed_stack *m)
 {
     (void)p, (void)m;
 }

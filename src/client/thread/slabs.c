@@ -118,7 +118,7 @@ static struct hw_slab *slab_init(struct hw_slab *s, uint32_t index)
     s->n_rounds = 0;
     s->index = index;
     s->marks.generation = 0; /* what another thread left open */
-    s->python.thread = 0;
+    s->chain.thread = 0;
     return s;
 }
 
@@ -245,7 +245,7 @@ bool hw_slabs_idle(void)
 static void forget_parent(struct hw_slab *s)
 {
     s->generation = 0;
-    s->python.generation = 0;
+    s->chain.generation = 0;
     s->marks.slot = NULL;
     s->marks.names_thread = s->marks.tid != 0;
     if (s->marks.tid != 0)

@@ -121,7 +121,7 @@ static void snap_counters(const struct hw_ring_consumer *f, struct hw_snapshot *
     HW_RING_COUNTERS(X)
 #undef X
     s->lost_slices += f->n_lost_slices;
-    s->python_unclear += f->n_unclear;
+    s->frames_unclear += f->n_unclear;
     s->has_rounding = f->books.rule != HW_BLOCKS_UNKNOWN;
     s->ts_ns = hw_now_monotonic_coarse_ns();
     s->until = f->ring.read_pos;

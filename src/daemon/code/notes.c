@@ -71,11 +71,11 @@ static void count_unclear(struct hw_target *t, const struct hw_snapshot *s)
         [HW_MANAGED_PHP] = {"php_unclear", "PHP", ""},
     };
     uint32_t kind = t->interpreter ? t->interpreter_kind : HW_MANAGED_PYTHON;
-    if (s->python_unclear && !s->broken)
+    if (s->frames_unclear && !s->broken)
         keepf(&t->notes, kinds[kind].key,
               "%" PRIu64 " samples of %s show the interpreter's own functions only: its frames did "
               "not fit the native stack%s",
-              s->python_unclear, kinds[kind].language, kinds[kind].why);
+              s->frames_unclear, kinds[kind].language, kinds[kind].why);
 }
 
 /* Why Python's objects are not there, or not all. */

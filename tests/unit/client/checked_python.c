@@ -22,9 +22,9 @@
 #include "wire/python.def"
 
 uint64_t __real_hw_python_find_frames(struct hw_client_session *s, const struct hw_walk_out *o,
-                                      struct hw_python *p);
+                                      struct hw_chain *p);
 uint64_t __wrap_hw_python_find_frames(struct hw_client_session *s, const struct hw_walk_out *o,
-                                      struct hw_python *p);
+                                      struct hw_chain *p);
 
 struct row {
     uint32_t minor;
@@ -125,7 +125,7 @@ static void compare_frame(const struct row *r, uint64_t frame, uint64_t id)
         n_skipped++;
 }
 
-static void compare(const struct row *r, const struct hw_python *p)
+static void compare(const struct row *r, const struct hw_chain *p)
 {
     uint64_t runtime = atomic_load(&hw_control.python.runtime);
     uint64_t state = (uintptr_t)pthread_getspecific(u32(runtime + r->tss + 4));
@@ -154,7 +154,7 @@ static void compare(const struct row *r, const struct hw_python *p)
 }
 
 uint64_t __wrap_hw_python_find_frames(struct hw_client_session *s, const struct hw_walk_out *o,
-                                      struct hw_python *p)
+                                      struct hw_chain *p)
 {
     uint64_t found = __real_hw_python_find_frames(s, o, p);
     uint32_t minor = atomic_load(&hw_control.python.minor);

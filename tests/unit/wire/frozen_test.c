@@ -163,9 +163,19 @@ PLACE(ring_shm, target_behind_ns);
 PLACE(ring_shm, write_pos);
 PLACE(ring_shm, read_pos);
 PLACE(ring_shm, intents);
-#define X(name, text) PLACE(ring_counters, name);
+#define frames_unclear python_unclear /* its name then */
+struct renamed_ring_counters {
+#define X(name, text) _Atomic uint64_t name;
+    HW_RING_COUNTERS_10(X)
+#undef X
+};
+#define X(name, text)                                                                              \
+    SAME(offsetof(struct renamed_ring_counters, name), offsetof(struct v10_ring_counters, name));
 HW_RING_COUNTERS_10(X)
 #undef X
+#undef frames_unclear
+SAME(offsetof(struct hw_ring_counters, frames_unclear),
+     offsetof(struct v10_ring_counters, python_unclear));
 _Static_assert(sizeof(struct hw_ring_counters) >= sizeof(struct v10_ring_counters), "counters");
 SIZE(ring_intent);
 SIZE(slice_slot);
