@@ -46,6 +46,7 @@
 #define CHUNK          4096u
 #define TYPE_NAME_AT   24u
 #define REST_SETTLED   127u
+#define REST_PLACED    15u
 #define REST_UNSETTLED 15u
 #define REST_IN_DOUBT  63u
 #define MAX_HOOKS      4u
@@ -466,9 +467,20 @@ static bool is_placed(const struct hw_python_place *at)
     return placed.is_in_doubt;
 }
 
+/* The usual case, at the cost of few system calls. */
+static bool has_ours(void)
+{
+    uint64_t words[N_WORDS];
+    return placed.runtime != 0 && !placed.is_in_doubt && read_at(placed.at[MEM], words) &&
+           has_functions(words, &ours) && read_at(placed.at[OBJ], words) &&
+           has_functions(words, &ours);
+}
+
 static enum hw_ring_objects state_now(const struct hw_python_place *at)
 {
     struct table t;
+    if (placed.state == HW_RING_OBJECTS_PLACED && has_ours())
+        return HW_RING_OBJECTS_PLACED;
     if (!is_interpreter(at) || !is_configured(at))
         return HW_RING_OBJECTS_NONE;
     if (placed.runtime && is_placed(at))
@@ -527,14 +539,25 @@ static HW_COLD void place(void)
             rest = placed.n_tries++ < EARLY_TRIES ? 0 : REST_UNSETTLED;
         else if (state == HW_RING_OBJECTS_OTHERS)
             rest = REST_UNSETTLED;
-        else if (state == HW_RING_OBJECTS_PLACED && placed.is_in_doubt)
-            rest = REST_IN_DOUBT;
+        else if (state == HW_RING_OBJECTS_PLACED)
+            rest = placed.is_in_doubt ? REST_IN_DOUBT : REST_PLACED;
     }
     atomic_store_explicit(&hw_python_objects_rest, rest, memory_order_relaxed);
     atomic_store_explicit(&hw_python_objects_generation, now, memory_order_relaxed);
 }
 
-void hw_python_objects_place(void)
+static HW_COLD void read_again(void)
+{
+    uint32_t generation = wanted_by();
+    if (generation == 0 || generation != placed.generation ||
+        placed.state != HW_RING_OBJECTS_PLACED || has_ours() || is_placed(&hw_control.python))
+        return;
+    placed.state = HW_RING_OBJECTS_LOST;
+    say(generation, placed.state);
+}
+
+/* One thread at a time, and none in code of ours. */
+static void visit(bool is_exit)
 {
     int saved = errno;
     uint32_t none = 0;
@@ -542,10 +565,24 @@ void hw_python_objects_place(void)
     if (hw_here.busy == 0 && !is_ours && !hw_sandbox() &&
         hw_stack_has_room((uint64_t)(uintptr_t)__builtin_frame_address(0)) &&
         atomic_compare_exchange_strong(&hw_process_page.objects_lock, &none, 1)) {
-        place();
+        if (is_exit)
+            read_again();
+        else
+            place();
         atomic_store(&hw_process_page.objects_lock, 0);
     }
     errno = saved;
+}
+
+void hw_python_objects_place(void)
+{
+    visit(/* is_exit = */ false);
+}
+
+void hw_python_objects_exit(void)
+{
+    if (hw_python_is_on())
+        visit(/* is_exit = */ true);
 }
 
 void hw_python_objects_remove(void)

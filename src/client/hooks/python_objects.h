@@ -36,6 +36,8 @@ static inline bool hw_python_objects_due(void)
 
 /* Outside of any visit. Keeps errno. */
 void hw_python_objects_place(void);
+/* The process ends: reads the table once more, so that a recording whose last objects were not seen says so. */
+void hw_python_objects_exit(void);
 /* Takes our functions out of the table, unless others have put theirs on top of them since: then they stay, and pass
  * calls on. No session runs. */
 void hw_python_objects_remove(void);
@@ -44,6 +46,7 @@ void hw_python_objects_remove(void);
 
 #define hw_python_objects_due()    false
 #define hw_python_objects_place()  ((void)0)
+#define hw_python_objects_exit()   ((void)0)
 #define hw_python_objects_remove() ((void)0)
 
 #endif

@@ -21,6 +21,7 @@
 
 #include "client/boot.h"
 #include "client/client.h"
+#include "client/hooks/python_objects.h"
 #include "client/kernel/sys.h"
 #include "client/thread/client_guard.h"
 
@@ -119,6 +120,7 @@ __attribute__((destructor)) static void client_exit(void)
 {
     struct hw_client_guard v;
     int saved = errno;
+    hw_python_objects_exit();
     hw_enter(&v);
     wait_if_due(&v);
     hw_leave(&v);

@@ -246,9 +246,9 @@ def rings(pid):
     return set(re.findall(r"(\d+) +/memfd:.*ring", pathlib.Path(f"/proc/{pid}/maps").read_text()))
 
 
-def attach(box, talk, trace, *options):
+def attach(box, talk, trace, *options, interval=1):
     before = rings(talk.pid)  # of a session before this one
-    a = box.start([hw.tool("heapwise"), "attach", "-q", "-i", "1", "-o", box.path(trace), *options, str(talk.pid)])
+    a = box.start([hw.tool("heapwise"), "attach", "-q", "-i", str(interval), "-o", box.path(trace), *options, str(talk.pid)])
     hw.wait_for(lambda: rings(talk.pid) - before or talk.ask("'x' * 50000") and 0, "the program to join")
     return a
 
@@ -477,6 +477,25 @@ def replaced(box):
     noted(box, box.path("out.trace"), b"until the program replaced its allocators")
 
 
+def ends(box):
+    """A table that is changed shortly before a recording's end, or the program's, is noticed; a usual end is not taken for that.
+    Few mallocs are sampled: all of 40000 bytes or more."""
+    for i, python in enumerate(interpreters()):
+        for last in ("sys.exit()", "allocator(keep[0]) and sys.exit()", "allocator(keep[0]) and [len('x' * 50000) for i in range(20)]"):
+            t = Talk(box, python)
+            t.ask("keep.append(allocator())")
+            trace = f"{i}.{len(last)}.trace"
+            a = attach(box, t, trace, interval=40000)
+            t.ask("joined()")
+            t.ask(last)
+            if "exit" in last:
+                hw.equal(t.p.wait(hw.CLOCK), 0, "the program")
+            ended(a, None if "exit" in last else signal.SIGINT)
+            t.kill()
+            said = b"until the program replaced its allocators" in box.run([hw.tool("heapwise"), "report", box.path(trace)]).stdout
+            hw.equal(said, "allocator" in last, f"{python}: {last}")
+
+
 HOOKS = r"""
 #include <string.h>
 #include <sys/mman.h>
@@ -570,7 +589,7 @@ def bypassed(box):
             noted(box, box.path(trace), b"until the program replaced its allocators")
 
 
-CASES = {"bypassed": bypassed, "saved": saved, "guarded": guarded, "replaced": replaced, "start": start, "attached": attached, "tracers": tracers, "allocators": allocators, "forked": forked, "threads": threads,
+CASES = {"bypassed": bypassed, "saved": saved, "guarded": guarded, "replaced": replaced, "ends": ends, "start": start, "attached": attached, "tracers": tracers, "allocators": allocators, "forked": forked, "threads": threads,
          "embedded": embedded, "subinterpreter": subinterpreter}
 
 if __name__ == "__main__":
