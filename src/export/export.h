@@ -101,6 +101,8 @@ extern const struct hw_exporter hw_export_csv;
 extern const struct hw_exporter hw_export_heaptrack;
 extern const struct hw_exporter hw_export_massif;
 extern const struct hw_exporter hw_export_hprof;
+extern const struct hw_exporter hw_export_v8_snapshot;
+extern const struct hw_exporter hw_export_v8_profile;
 extern const struct hw_exporter hw_export_memory_infra;
 extern const struct hw_exporter hw_export_memory_infra_v1;
 extern const struct hw_exporter hw_export_perfetto;

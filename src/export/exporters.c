@@ -17,6 +17,8 @@ const struct hw_exporter *const hw_exporters[] = {
     &hw_export_heaptrack,
     &hw_export_massif,
     &hw_export_hprof,
+    &hw_export_v8_snapshot,
+    &hw_export_v8_profile,
     &hw_export_memory_infra,
     &hw_export_memory_infra_v1,
     &hw_export_perfetto,

@@ -317,6 +317,21 @@ def told_by_speedscope(box, trace):
     return dict(zip(METRICS, (sum(p["weights"]) for p in profiles)))
 
 
+def told_by_heapprofile(box, trace):
+    """The tree's figures, and those of the samples below it; one metric a file."""
+    of = {}
+    for m in METRICS:
+        profile = json.loads(told(box, "convert", "-t", "heapprofile", "-m", m, trace, "-"))
+        todo, by_id = [profile["head"]], {}
+        while todo:
+            node = todo.pop()
+            by_id[node["id"]] = node["selfSize"]
+            todo += node["children"]
+        hw.equal({s["nodeId"]: s["size"] for s in profile["samples"]}, {i: n for i, n in by_id.items() if n}, "samples and nodes")
+        of[m] = sum(by_id.values())
+    return of
+
+
 def told_by_csv(box, trace):
     table = list(csv.DictReader(io.StringIO(told(box, "convert", "-t", "csv", trace, "-").decode())))
     hw.equal({m: sum(int(r["self_" + m]) for r in table) for m in METRICS}, {m: int(table[0]["total_" + m]) for m in METRICS}, "csv's own")
@@ -467,7 +482,7 @@ def full_disk(box):
         raise hw.Skip("no tmpfs can be mounted")
     try:
         to_files, n_small = [], 0
-        for end in ("pb.gz", "pprof", "folded", "speedscope", "svg", "html", "json", "txt", "csv", "heaptrack", "massif"):
+        for end in ("pb.gz", "pprof", "folded", "speedscope", "svg", "html", "json", "txt", "csv", "heaptrack", "massif", "heapprofile"):
             to_files.append(([hw.tool("heapwise"), "convert", trace], "c." + end))
         for mode in ("text", "json", "systrace", "ctrace", "firefox", "symbolize", "decompress_packets"):
             to_files.append(([hw.tool("traceconv"), mode, trace], mode))

@@ -132,6 +132,81 @@ def snapshot(box):
     hw.equal((cache["accumulates"][0]["class"], cache["accumulates"][0]["objects"]), ("Session", 2000), "what accumulates")
     fields = {n for n, in rows(box, file, "select distinct field_name from heap_graph_reference where field_name like 'Object.%'")}
     hw.true('Object.an odd \u20ac name' in fields, f"names of fields: {sorted(fields)[:50]}")
+    again = rewritten(box, file)
+    hw.equal(Counter(again.name), Counter(twin.name), "written again: the same nodes")
+
+
+def strict(file):
+    """What Chrome's developer tools rely on without a check: members in this order, whole rows, edges that lead to nodes, ids that differ."""
+    text = open(file).read()
+    d = json.loads(text)
+    members = ["snapshot", "nodes", "edges", "trace_function_infos", "trace_tree", "samples", "locations", "strings"]
+    hw.equal(list(d), members, "members, in the order in which they are read")
+    meta, nodes, edges = d["snapshot"]["meta"], d["nodes"], d["edges"]
+    node, edge = meta["node_fields"], meta["edge_fields"]
+    hw.equal((len(node), len(edge)), (len(meta["node_types"]), len(meta["edge_types"])), "a type for each column")
+    hw.true(all(type(n) is int and n >= 0 for n in nodes + edges), "numbers only")
+    hw.equal(len(nodes), d["snapshot"]["node_count"] * len(node), "node_count")
+    hw.equal(len(edges), d["snapshot"]["edge_count"] * len(edge), "edge_count")
+    hw.equal(sum(nodes[node.index("edge_count")::len(node)]), d["snapshot"]["edge_count"], "edges of all nodes")
+    ids = nodes[node.index("id")::len(node)]
+    hw.equal(len(set(ids)), len(ids), "ids")
+    kinds, ways = meta["node_types"][0], meta["edge_types"][0]
+    hw.true(max(nodes[0::len(node)]) < len(kinds) and max(nodes[1::len(node)]) < len(d["strings"]), "types and names of nodes")
+    hw.equal((kinds[nodes[0]], d["strings"][nodes[1]], nodes[3]), ("synthetic", "", 0), "the first node is the root")
+    for way, name, to in zip(edges[0::3], edges[1::3], edges[2::3]):
+        hw.true(way < len(ways) and to < len(nodes) and to % len(node) == 0, f"an edge of type {way} to {to}")
+        hw.true(ways[way] in ("element", "hidden") or name < len(d["strings"]), f"an edge's name {name}")
+    return len(ids)
+
+
+OUTSIDE = "native memory"
+
+
+def figures(box, file):
+    """Objects, bytes, bytes in reach and retained bytes by class, of the last graph. Memory outside of the heap counts with its object."""
+    module = "include perfetto module android.memory.heap_graph.dominator_tree; "
+    last = " where o.graph_sample_ts = (select max(graph_sample_ts) from heap_graph_object) group by 1"
+    by_class = rows(box, file, "select c.name, count(*), sum(max(o.self_size, 0)), sum(o.reachable), sum(max(o.self_size, 0) * o.reachable) "
+                               "from heap_graph_object o join heap_graph_class c on o.type_id = c.id" + last)
+    kept = rows(box, file, module + "select c.name, sum(d.dominated_size_bytes + d.dominated_native_size_bytes) "
+                                    "from heap_graph_dominator_tree d join heap_graph_object o using (id) "
+                                    "join heap_graph_class c on o.type_id = c.id" + last)
+    retained = {n: int(b) for n, b in kept}
+    return {n: (*map(int, v), retained.get(n, 0)) for n, *v in by_class if n != OUTSIDE}
+
+
+ROOTS = re.compile(r"\((?:root|GC roots|unknown|jni global|jni local|java frame|native stack|sticky class|thread block|monitor used|thread object"
+                   r"|interned string|finalizing|debugger|reference cleanup|vm internal|jni monitor|compiled code)\)")
+
+
+def rewritten(box, file):
+    """Written as V8 writes it, read again: the same graph, but for the root above the roots."""
+    out = box.path("written.heapsnapshot")
+    box.run([hw.tool("heapwise"), "convert", "-t", "heapsnapshot", file, out], check=0)
+    strict(out)
+    want, got = figures(box, file), figures(box, out)
+    new = {n for n in got if n not in want}
+    hw.true(all(ROOTS.fullmatch(n) for n in new), f"new classes: {new}")
+    other = {n: (got.get(n), v) for n, v in want.items() if got.get(n) != v}
+    hw.equal(other, {}, f"classes of {file} with other objects, bytes, reachable objects, bytes, retained bytes")
+    twin = Twin(out)
+    (reachable,), = rows(box, out, "select sum(self_size) from heap_graph_object where reachable")
+    hw.equal(int(reachable), twin.reached(), "bytes in reach, as Chrome counts them")
+    return twin
+
+
+def written(box):
+    """Graphs of JVMs, Ruby and V8 as snapshots: Chrome's developer tools and our own reader find the same in them."""
+    graphs = hw.ROOT / "tests/golden/trace/graph"
+    for file in graphs / "hprof_hotspot.hprof", graphs / "hprof_art.hprof", hw.ROOT / "samples/shop.trace.gz":
+        rewritten(box, file)
+    small = hw.ROOT / "tests/fuzz/corpus/text_profile/small.heapsnapshot"
+    twin = rewritten(box, small)
+    hw.equal(Counter(twin.name), Counter(Twin(small).name), "V8's own: the same nodes, and no root above its root")
+    (box.dir / "native.folded").write_text("main;keep 100\n")
+    r = box.run([hw.tool("heapwise"), "convert", "-t", "heapsnapshot", box.path("native.folded"), box.path("none.heapsnapshot")], check=None)
+    hw.true(r.returncode != 0 and b"heap graph" in r.stderr, r.stderr.decode())
 
 
 def samples(box):
@@ -241,6 +316,7 @@ def ruby(box):
                                    "from heap_graph_dominator_tree d join heap_graph_object o using (id) "
                                    "join heap_graph_class c on o.type_id = c.id where c.name = 'Cache'")
     hw.equal(int(retained), twin.retained(cache), "retained by the cache")
+    rewritten(box, file)
     r = box.run([hw.tool("heapwise"), "graph", file, "--path", "Cache"], check=0)
     hw.true(b"Cache < (global_tbl) [ROOT" in r.stdout, r.stdout.decode())
     page = box.run([hw.tool("heapwise"), "graph", "--suspects", "--json", file], check=0)
@@ -256,7 +332,7 @@ def ruby(box):
 
 
 CASES = {k: v for k, v in list(globals().items())
-         if callable(v) and getattr(v, "__module__", "") == "__main__" and k not in ("rows", "suspect", "Graph", "Twin", "Dump")}
+         if callable(v) and getattr(v, "__module__", "") == "__main__" and k not in ("rows", "suspect", "Graph", "Twin", "Dump", "strict", "figures", "rewritten")}
 
 if __name__ == "__main__":
     hw.main(CASES)
