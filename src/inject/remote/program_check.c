@@ -91,8 +91,7 @@ int hw_check_scope(const struct hw_pid *pid, struct hw_error *err)
     if (scope < 3 && (caps >> CAP_PTRACE_BIT & 1))
         return HW_OK;
     hw_autofd int memory = scope == 1 ? openat(pid->dir, "mem", O_RDONLY | O_CLOEXEC) : -1;
-    if (memory >=
-        0) /* the kernel asks for the same right; a process may grant it (PR_SET_PTRACER) */
+    if (memory >= 0) /* asks for the same right, which a process may grant (PR_SET_PTRACER) */
         return HW_OK;
     return hw_fail(
         err, HW_EPERM, 0,
