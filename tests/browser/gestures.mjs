@@ -133,19 +133,63 @@ test('timeline: the ruler selects, handles scrub, boxes keep their order meanwhi
   await page.mouse.down();
   await page.mouse.move(ruler.x + ruler.width * 0.75, h.y + 20, { steps: 6 });
   await page.mouse.move(ruler.x + ruler.width * 0.99, h.y + 20, { steps: 6 });
-  const end = await is('at', (t) => t !== before);
-  await until('the graph follows', () => asked.some((u) => u.get('at') === end));
+  const step = await is('at', (t) => t !== before);
+  await until('the graph follows', () => asked.some((u) => u.get('at') === step));
   assert.ok(asked.every(stable), asked.join('\n'));
   await page.mouse.up();
-  await until('the graph at rest is asked for', () => asked.some((u) => u.get('at') === end && !stable(u)));
+  await until('the graph at rest is asked for', () => asked.some((u) => !stable(u)));
   await settled(page);
-  assert.equal(await q('at'), end);
+  const end = await q('at');
+  assert.ok(moments.indexOf(end) > moments.length - 3, 'where the hand was');
+  assert.equal(asked.filter((u) => !stable(u)).at(-1).get('at'), end);
   await page.locator('.handle').nth(0).focus();
   const from = await q('from');
   await page.keyboard.press('ArrowRight');
   await is('from', (t) => t !== from);
   await settled(page);
   assert.deepEqual(await axe(page), []);
+});
+
+test('timeline: the head names the moment of the graph that is drawn, at each step of a drag', async () => {
+  await at('timeline', `&from=${moments[0]}&at=${moments.at(-1)}`);
+  await settled(page);
+  await page.evaluate(() => {
+    const canvas = document.querySelector('.explorer .flame canvas');
+    const steps = (window.steps = []);
+    let asks = 0;
+    const ask = window.fetch;
+    window.mostAsks = 0;
+    window.fetch = async (url, init) => {
+      if (!String(url).includes('stable=1')) return ask(url, init);
+      window.mostAsks = Math.max(window.mostAsks, ++asks);
+      return ask(url, init).finally(() => asks--);
+    };
+    window.watched = new MutationObserver(() =>
+      steps.push({ drawn: canvas.dataset.key.split(' ')[0], head: document.querySelector('[aria-label="Moment"]').value }),
+    );
+    window.watched.observe(canvas, { attributeFilter: ['data-key'] });
+  });
+  const h = await page.locator('.handle').nth(1).boundingBox();
+  const chart = await page.locator('.track .chart').first().boundingBox();
+  const length = await page.evaluate(() => history.length);
+  await page.mouse.move(h.x + h.width / 2, h.y + 20);
+  await page.mouse.down();
+  for (const share of [0.8, 0.4, 0.6, 0.3]) await page.mouse.move(chart.x + chart.width * share, h.y + 20, { steps: 10 });
+  await until('the graph follows to where the hand is', async () => {
+    const shown = await page.evaluate(() => window.steps.at(-1)?.head);
+    return shown !== undefined && (await q('at')) === moments[shown] && shown < moments.length / 2;
+  });
+  const { steps, mostAsks } = await page.evaluate(() => ({ steps: window.steps, mostAsks: window.mostAsks }));
+  assert.deepEqual(steps.map((s) => s.drawn), steps.map((s) => String(Number(moments[s.head]))));
+  assert.ok(new Set(steps.map((s) => s.drawn)).size > 1, JSON.stringify(steps));
+  assert.equal(mostAsks, 1, 'one question at a time');
+  await page.evaluate(() => window.watched.disconnect());
+  await page.mouse.up();
+  await settled(page);
+  const rest = await graphOf(server.ask(`/api/v1/traces/1/flame?from=${await q('from')}&at=${await q('at')}`));
+  const key = await page.evaluate(() => document.querySelector('.explorer .flame canvas').dataset.key);
+  assert.equal(Number(key.split(' ')[1]), rest.total, 'at rest: the graph of the address');
+  assert.equal(await page.evaluate(() => history.length), length, 'a drag is no step back');
 });
 
 test('a stable order: the same functions from left to right in every selection', async () => {

@@ -1,11 +1,12 @@
 // The selection as request parameters.
 import { computed, signal } from '@preact/signals';
 import { place } from './state';
+import type { Place } from './url/place';
 
 /** Bottom-up trees are an order of magnitude larger: what is below a ten-thousandth is merged. */
 export const INVERTED = '&invert=1&min_share=0.0001';
 
-/** While an interval is dragged, boxes keep their order. */
+/** An interval is being dragged: boxes keep their order. */
 export const scrubbing = signal(false);
 
 /** Filters and what they see, for questions that have no whole selection. */
@@ -16,9 +17,8 @@ export function filtered(): Record<string, string> {
     : {};
 }
 
-/** The data of a graph or table. */
-export const selection = computed(() => {
-  const p = place.value;
+/** The data of a graph or table at a place. */
+export function selectionAt(p: Place): string {
   const q = new URLSearchParams();
   if (p.upid !== null) q.set('upid', String(p.upid));
   if (p.with) q.set('with', p.with);
@@ -31,4 +31,6 @@ export const selection = computed(() => {
   if (p.collapse) q.set('collapse', '1');
   if (p.filters.length) q.set('filters', p.filters.join('\n'));
   return q.toString();
-});
+}
+
+export const selection = computed(() => selectionAt(place.value));

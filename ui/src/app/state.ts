@@ -5,7 +5,23 @@ import { takeToken } from './token';
 import { changed, format, parse, type Place } from './url/place';
 
 export const place = signal<Place>(parse(location.hash));
+
+/** Browsers refuse to write the address more often than some 200 times in half a minute (Firefox: in ten
+ * seconds), and each time costs them more than a step of a drag. */
+const WRITES_MS = 250;
+let written = -WRITES_MS;
+let late = 0; // timer: the address is behind the place
+
+function write(): void {
+  clearTimeout(late);
+  late = 0;
+  written = performance.now();
+  history.replaceState(null, '', format(place.peek()));
+}
+
 function arrived(): void {
+  clearTimeout(late);
+  late = 0;
   takeToken();
   place.value = parse(location.hash);
 }
@@ -16,11 +32,17 @@ addEventListener('popstate', arrived);
 export function go(change: Partial<Place>, replace = false): void {
   const next = changed(place.peek(), change);
   const hash = format(next);
-  if (hash === location.hash) return;
+  if (hash === (late ? format(place.peek()) : location.hash)) {
+    if (late && !replace) write(); // a drag came to its end
+    return;
+  }
   takeToken(); // its event may be still to come: the address would be written over
-  if (replace) history.replaceState(null, '', hash);
-  else history.pushState(null, '', hash);
+  if (late && !replace) write(); // where Back leads to
+  if (!replace) history.pushState(null, '', hash);
   place.value = next;
+  const wait = written + WRITES_MS - performance.now();
+  if (replace && wait <= 0) write();
+  else if (replace) late ||= window.setTimeout(write, wait);
 }
 
 export const href = (change: Partial<Place>) => format(changed(place.value, change));

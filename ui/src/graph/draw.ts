@@ -152,14 +152,24 @@ function textOf(b: Box, p: Picture): string {
   return p.look ? 'all' : safe(`all · ${amount(p.graph.cum[0], p.metric)}`);
 }
 
+/** Measuring costs as much as writing, and while a handle is dragged names stay. */
+const widths = new Map<string, number>();
+function widthOf(ctx: CanvasRenderingContext2D, text: string): number {
+  let w = widths.get(text);
+  if (w === undefined) {
+    if (widths.size > 10_000) widths.clear();
+    widths.set(text, (w = ctx.measureText(text).width));
+  }
+  return w;
+}
+
 function writeNames(ctx: CanvasRenderingContext2D, boxes: Box[], p: Picture, height: number): void {
   const charWidth = 6.3;
   for (const b of boxes) {
     if (b.w < TEXT_FROM || b.y < -ROW || b.y > height) continue;
     const text = textOf(b, p);
     let shown = fit(text, Math.floor((b.w - 8) / charWidth));
-    if (shown.length > 3 && ctx.measureText(shown).width > b.w - 6)
-      shown = fit(text, Math.floor((b.w - 8) / 7.6));
+    if (shown.length > 3 && widthOf(ctx, shown) > b.w - 6) shown = fit(text, Math.floor((b.w - 8) / 7.6));
     ctx.globalAlpha = b.merged > 0 || b.node < p.zoom ? 0.65 : 1;
     ctx.fillText(shown, b.x + 4, b.y + ROW / 2 + 1);
   }

@@ -1,12 +1,12 @@
 // The page's graph with everything around it: toolbar, filters, breadcrumb, menu, pivot.
-import { useEffect, useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { exactly } from '../app/filters';
 import { amount, clock, error, isLive, isTemporary, percent, safe } from '../app/format';
 import { INVERTED, scrubbing, selection } from '../app/selection';
 import { go, place } from '../app/state';
 import { remember, remembered } from '../app/store';
 import type { Tracks } from '../app/types';
-import { useAnswer, useFollowing } from '../parts/answer';
+import { type Answer, useAnswer, useFollowing } from '../parts/answer';
 import { MetricNote, metricsOf } from '../parts/choice';
 import { addFilter } from '../parts/filters';
 import { digit, useKeys } from '../parts/keys';
@@ -22,10 +22,10 @@ import { Flame, type FlameProps } from './flame';
 import { menuItems } from './frame-menu';
 import { FramePanel } from './frame-panel';
 import { type Graph, GROUP, type Matches, MERGED, moduleOf, nameOf } from './graph';
+import { followed, groupOf, hasPivot, warmUp } from './follow';
 import { abandon, flame, smallFlame } from './graphs';
 import { Minimap } from './minimap';
 import { OWNERS, ownerSums } from './owner';
-import { STABLE, warmUp } from './warm';
 import { useFrameMenu, useZoom } from './zoomed';
 
 /** A description of the graph. */
@@ -58,15 +58,27 @@ export function statement(t: Tracks, g: Graph): string {
   return `${when} · ${who} · ${heap} · ${words}: ${amount(g.total, p.metric)} ${error(g.error, g.total)}${p.invert ? ' · bottom-up: below 0.01 % merged' : ''}`;
 }
 
+/** The graph of the place at rest: a drag has its own, which stays until the next one at rest is there. */
+function useResting(trace: number, query: string): Answer<Graph> {
+  const held = scrubbing.value;
+  const resting = useRef({ trace, query });
+  if (!held) resting.current = { trace, query };
+  const at = resting.current;
+  useEffect(() => abandon(at.trace, at.query), [at.trace, at.query]);
+  const answer = useFollowing(`${at.trace}?${at.query}`, () => flame(at.trace, at.query));
+  const step = followed.value;
+  useEffect(() => {
+    if (!held && !answer.busy) followed.value = null;
+  }, [held, answer.busy]);
+  if (!step || (!held && !answer.busy)) return answer;
+  return { value: step.graph, error: step.error, busy: !held };
+}
+
 /** The graph of what is selected; what a dragged handle will want is prepared once it is drawn. */
 function useGraph(group: string, pivot: boolean) {
   const p = place.value;
-  const query =
-    selection.value +
-    (group ? `&group=${group}` : '') +
-    (p.invert && !pivot ? INVERTED : scrubbing.value ? STABLE : '');
-  useEffect(() => abandon(p.trace, query), [p.trace, query]);
-  const answer = useFollowing(`${p.trace}?${query}`, () => flame(p.trace, query));
+  const query = selection.value + (group ? `&group=${group}` : '') + (p.invert && !pivot ? INVERTED : '');
+  const answer = useResting(p.trace, query);
   const there = answer.value !== null && !answer.busy;
   useEffect(() => {
     if (!there || scrubbing.value) return;
@@ -296,8 +308,8 @@ function Beside({
 
 export function Explorer({ tracks, height }: { tracks: Tracks; height?: number }) {
   const p = place.value;
-  const pivot = p.filters.some((f) => /^!?P:/.test(f));
-  const group = p.group || (tracks.parts ? 'process' : '');
+  const pivot = hasPivot(p);
+  const group = tracks.parts ? groupOf(p) : p.group;
   const { answer, callers } = useGraph(group, pivot);
   const [by, setBy] = useColour();
   const g = answer.value;

@@ -1,7 +1,17 @@
 // The flamegraph: one canvas, one component, used on its own page, in the sandwich and below the
 // timeline. layout.ts says where boxes stand, draw.ts draws them; this file knows pointer and keys.
-import { type MutableRef, useCallback, useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
+import {
+  type MutableRef,
+  useCallback,
+  useEffect,
+  useId,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useState,
+} from 'preact/hooks';
 import { type Metric, safe } from '../app/format';
+import { scrubbing } from '../app/selection';
 import { type ColourBy, draw, type Look } from './draw';
 import { describe, Tip } from './flame-tip';
 import { FrameTree } from './frame-tree';
@@ -40,7 +50,8 @@ function useDrawing(
   const looks = useRedraw(canvas);
   const g = p.graph;
   const stretchNow = useMotion(g, p.zoom);
-  useEffect(() => {
+  // Before the next frame, not after it: what is said of the graph is never painted without it.
+  useLayoutEffect(() => {
     let frame = requestAnimationFrame(function step(now) {
       const begin = performance.now();
       const moving = stretchNow(now);
@@ -282,7 +293,7 @@ export function Flame(p: FlameProps) {
         {...pointing(p, at, show, setTip)}
         onWheel={onWheel}
         onKeyDown={onKeyDown}>
-        <FrameTree g={g} focus={focus} id={id} say={say} onChoose={show} />
+        <FrameTree g={g} focus={focus} id={id} held={scrubbing.value} say={say} onChoose={show} />
       </canvas>
       {most > 0 && (
         <div class="more">

@@ -1,7 +1,7 @@
 // The graph as screen readers have it: a tree, of which what is near the focused frame is here. Its items
 // stand in the canvas, which shows them to nobody else; arrow keys move the focus from one to another
 // (flame.tsx).
-import { useMemo } from 'preact/hooks';
+import { useMemo, useRef } from 'preact/hooks';
 import type { Graph } from './graph';
 
 /** So many siblings on each side, and so many callees: a frame may have a hundred thousand. */
@@ -51,15 +51,20 @@ export function FrameTree({
   g,
   focus,
   id,
+  held,
   say,
   onChoose,
 }: {
   g: Graph;
   focus: number;
   id: string;
+  held: boolean; // by a hand that drags: nobody reads what is gone with the next step
   say(node: number): string;
   onChoose(node: number): void;
 }) {
+  const resting = useRef({ g, focus, say });
+  if (!held) resting.current = { g, focus, say };
+  ({ g, focus, say } = resting.current);
   return useMemo(
     () => (
       <>

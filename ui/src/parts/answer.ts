@@ -15,7 +15,7 @@ interface Came<T> {
   to: string;
 }
 const nothing = { value: null, error: '', to: '' };
-const why = (e: Error) => (e instanceof ApiError ? e.message : 'The server gave no answer.');
+export const why = (e: Error) => (e instanceof ApiError ? e.message : 'The server gave no answer.');
 
 /** Another question is busy from the first drawing on: what is shown never passes for its answer. */
 const shown = <T>({ value, error, to }: Came<T>, asked: string): Answer<T> =>

@@ -117,7 +117,7 @@ export function Chart({
         );
       for (const l of lines) drawLine(paper, l);
     },
-    [lines, view, selected, band],
+    [...lines.flatMap((l) => [l.points, l.colour]), view, selected?.from, selected?.to, band],
   );
   return <canvas class="chart" ref={ref} role="img" aria-label={label} style={{ height: `${height}px` }} />;
 }

@@ -1,4 +1,5 @@
 // The dumps of one heap: diamonds for what was live, slices between them for what came.
+import { useMemo } from 'preact/hooks';
 import { bytes, certainty, clock, safe } from '../app/format';
 import { compareWith } from '../app/sides';
 import { go, place } from '../app/state';
@@ -43,10 +44,13 @@ function sliceWords(wide: number, kept: number | undefined, allocated: number, d
   return wide > 70 ? parts.join(' · ') : '';
 }
 
+const beginOf = (t: Tracks, d: Dump, before: Dump | null) =>
+  before ? before.ts : Math.max(t.start, Math.min(d.start || t.start, d.ts));
+
 /** What came since the dump before. */
-function Slice({ p, d, before }: { p: Props; d: Dump; before: Dump | null }) {
-  const { tracks, view, kept, selected } = p;
-  const begin = before ? before.ts : Math.max(tracks.start, Math.min(d.start || tracks.start, d.ts));
+function Slice({ p, d, before, on }: { p: Props; d: Dump; before: Dump | null; on: boolean }) {
+  const { tracks, view, kept } = p;
+  const begin = beginOf(tracks, d, before);
   const [a, b] = [percentOf(view, begin), percentOf(view, d.ts)];
   if (((b - a) / 100) * p.width < 6 || b < 0 || a > 100) return null;
   const delta = d.space - (before?.space ?? 0);
@@ -55,7 +59,6 @@ function Slice({ p, d, before }: { p: Props; d: Dump; before: Dump | null }) {
   const left = Math.max(0, a);
   const wide = Math.min(100, b) - left;
   const when = `${clock(begin - tracks.start)} to ${clock(d.ts - tracks.start)}`;
-  const on = selected && selected.from === begin && selected.to === d.ts && isMine(p);
   return (
     <button
       type="button"
@@ -86,11 +89,11 @@ function clicked(e: MouseEvent, p: Props, m: Mark): void {
   } else pick(p, d, '');
 }
 
-function Diamond({ p, m }: { p: Props; m: Mark }) {
+function Diamond({ p, m, at }: { p: Props; m: Mark; at: string }) {
   const { tracks } = p;
   const d = m.dumps[m.dumps.length - 1];
   const several = m.dumps.length > 1;
-  const on = isMine(p) && m.dumps.some((x) => ns(x.ts) === place.value.at) && !place.value.from;
+  const on = at !== '' && m.dumps.some((x) => ns(x.ts) === at);
   const peak = (d.flags & 64) !== 0;
   const label = `Dump at ${clock(d.ts - tracks.start)}: ${bytes(d.space)} live ${certainty(d.error, d.space, tracks.interval)}${peak ? ', peak' : ''}${d.flags & LOSSY ? `, ${flagWords(d.flags)}` : ''}`;
   return (
@@ -115,16 +118,27 @@ function Diamond({ p, m }: { p: Props; m: Mark }) {
   );
 }
 
+/** A drag moves the selection at each frame, and there may be hundreds of dumps: they are made anew when
+ * something of theirs is another one. */
 export function HeapDumps(p: Props) {
-  const plain = p.dumps.filter((d) => !(d.flags & 64));
-  return (
-    <div class="dumps" role="group" aria-label={`Dumps of ${safe(p.heap)}`}>
-      {plain.map((d, i) => (
-        <Slice p={p} d={d} before={i ? plain[i - 1] : null} />
-      ))}
-      {marksOf(p.dumps, p.view, p.width).map((m) => (
-        <Diamond p={p} m={m} />
-      ))}
-    </div>
+  const { tracks, heap, dumps, kept, chosen, together, view, width, selected } = p;
+  const plain = useMemo(() => dumps.filter((d) => !(d.flags & 64)), [dumps]);
+  const mine = isMine(p);
+  const at = mine && !place.value.from ? place.value.at : '';
+  const slice = plain.findIndex(
+    (d, i) => mine && d.ts === selected?.to && beginOf(tracks, d, i ? plain[i - 1] : null) === selected.from,
+  );
+  return useMemo(
+    () => (
+      <div class="dumps" role="group" aria-label={`Dumps of ${safe(heap)}`}>
+        {plain.map((d, i) => (
+          <Slice p={p} d={d} before={i ? plain[i - 1] : null} on={i === slice} />
+        ))}
+        {marksOf(dumps, view, width).map((m) => (
+          <Diamond p={p} m={m} at={at} />
+        ))}
+      </div>
+    ),
+    [tracks, heap, dumps, kept, chosen, together, view, width, at, slice],
   );
 }

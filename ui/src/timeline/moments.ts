@@ -19,16 +19,26 @@ export const flagWords = (flags: number) =>
     .map(([, word]) => word)
     .join(', ');
 
-export const liveLine = (t: Tracks): Line => ({
+/** Made once for each object: who draws it sees that it is the same. */
+function oncePer<K extends object, V>(make: (of: K) => V): (of: K) => V {
+  const made = new WeakMap<K, V>();
+  return (of) => {
+    if (!made.has(of)) made.set(of, make(of));
+    return made.get(of)!;
+  };
+}
+
+export const liveLine = oncePer((t: Tracks): Line => ({
   label: 'live heap',
   colour: '--accent',
   step: true,
   points: t.moments.map((m) => [m.ts, m.space] as [number, number]),
-});
+}));
 /** Of the band around a line: none where the error is unknown. */
 export const width = (err: number | null): number => (err === null || isUnknown(err) ? 0 : err);
-export const liveBand = (t: Tracks) =>
-  t.moments.map((m) => ({ ts: m.ts, value: m.space, error: width(m.error) }));
+export const liveBand = oncePer((t: Tracks) =>
+  t.moments.map((m) => ({ ts: m.ts, value: m.space, error: width(m.error) })),
+);
 
 /** A counter; of the allocator with its blocks of their own mmap, as the accounting has it. */
 export function counter(t: Pick<Tracks, 'counters'>, name: string): [number, number][] {

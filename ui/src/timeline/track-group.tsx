@@ -1,12 +1,12 @@
 // All tracks of a process; a drag over them selects an interval, from dump to dump.
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Kept } from '../app/answers';
 import { clock, safe } from '../app/format';
-import { scrubbing } from '../app/selection';
-import { go, place } from '../app/state';
+import { place } from '../app/state';
 import { ns } from '../app/times';
 import type { Tracks } from '../app/types';
+import { follow, rest } from '../graph/follow';
 import { GraphTrack } from '../heap/heap-track';
 import { whileHeld } from '../parts/drag';
 import { since, snap } from './moments';
@@ -53,8 +53,9 @@ function useInterval({ tracks, view, chosen, several }: GroupProps) {
     watch.observe(area.current!);
     return () => watch.disconnect();
   }, []);
-  const last = lastOf(tracks);
-  const to = p.at && p.at !== 'peak' ? Number(p.at) : p.at === 'peak' ? (tracks.peak?.ts ?? last) : last;
+  const last = useRef(''); // where the drag is
+  const end = lastOf(tracks);
+  const to = p.at && p.at !== 'peak' ? Number(p.at) : p.at === 'peak' ? (tracks.peak?.ts ?? end) : end;
   const selected: View | null = drag ?? (chosen && p.from ? { from: Number(p.from), to } : null);
   const time = (e: PointerEvent) => {
     const r = area.current!.getBoundingClientRect();
@@ -63,20 +64,22 @@ function useInterval({ tracks, view, chosen, several }: GroupProps) {
   const choose = (a: number, b: number, final: boolean, reach: number[] = []) => {
     const from = snap(tracks, Math.min(a, b));
     const end = snap(tracks, Math.max(a, b));
-    scrubbing.value = !final;
-    if (from === end) return;
+    if (from === end) {
+      if (final) rest({});
+      return;
+    }
+    const key = `${from} ${end} ${reach.join()}`;
+    if (!final && last.current === key) return;
+    last.current = final ? '' : key;
     setDrag(final ? null : { from, to: end });
-    // Every move is drawn at once: the graph below follows the hand.
     const others = reach.filter((u) => u !== tracks.upid);
     const who = others.length
       ? { upid: tracks.upid, with: others.join(','), heap: '' }
       : together
         ? {}
         : { upid: tracks.upid, with: '' };
-    go(
-      { ...who, from: from <= tracks.start ? ns(tracks.start) : ns(from), at: ns(end), max: false, zoom: '' },
-      !final,
-    );
+    const to = { ...who, from: from <= tracks.start ? ns(tracks.start) : ns(from), at: ns(end), max: false };
+    (final ? rest : follow)({ ...to, zoom: '' });
   };
   return { area, width, drag, setDrag, selected, time, choose, together };
 }
@@ -199,12 +202,17 @@ function Head({ tracks, chosen, onJoin, all }: GroupProps & { all: string[] }) {
   );
 }
 
+const NONE = new Map<number, number>();
+
 export function TrackGroup(g: GroupProps) {
   const { tracks, view, kept, chosen, onTop, of } = g;
   const s = useInterval(g);
   const { selected, width, together } = s;
-  const keptOf = (heap: string) =>
-    new Map(kept?.find((k) => k.upid === tracks.upid && k.heap === heap)?.dumps);
+  const keptOf = useMemo(() => {
+    const of = (kept ?? []).filter((k) => k.upid === tracks.upid);
+    const maps = new Map(of.map((k) => [k.heap, new Map(k.dumps)]));
+    return (heap: string) => maps.get(heap) ?? NONE;
+  }, [kept, tracks]);
   const rows = rowsOf({ tracks, view, selected, width, chosen, together, keptOf, onView: g.onView });
   const shown = rows.filter((r) => isPinned(tracks.upid, r.id) === onTop);
   return (
