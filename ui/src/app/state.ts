@@ -11,10 +11,12 @@ export const place = signal<Place>(parse(location.hash));
 const WRITES_MS = 250;
 let written = -WRITES_MS;
 let late = 0; // timer: the address is behind the place
+let behind = ''; // the address then: with another one somebody else went on, and its event is to come
 
 function write(): void {
   clearTimeout(late);
   late = 0;
+  if (location.hash !== behind) return;
   written = performance.now();
   history.replaceState(null, '', format(place.peek()));
 }
@@ -40,6 +42,7 @@ export function go(change: Partial<Place>, replace = false): void {
   if (late && !replace) write(); // where Back leads to
   if (!replace) history.pushState(null, '', hash);
   place.value = next;
+  if (!late) behind = location.hash;
   const wait = written + WRITES_MS - performance.now();
   if (replace && wait <= 0) write();
   else if (replace) late ||= window.setTimeout(write, wait);
