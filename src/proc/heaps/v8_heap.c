@@ -207,12 +207,15 @@ static bool is_place(const struct reading *r, uint64_t heap, const uint64_t w[3]
 /* The only one of this heap; 0 = none, or several. */
 static bool find_place(struct reading *r, uint64_t heap, struct place *out)
 {
-    uint64_t w[3] = {0}, from = heap > BEFORE_HEAP ? heap - BEFORE_HEAP : 0;
+    uint64_t w[3] = {0}, end = heap & ~UINT64_C(7); /* which the target says: no sum beyond it */
     size_t found = 0, chunk;
-    for (uint64_t at = from & ~UINT64_C(7); at < heap; at += 8) {
+    for (uint64_t at = end > BEFORE_HEAP ? end - BEFORE_HEAP : 0; at < end; at += 8) {
         w[0] = w[1];
         w[1] = w[2];
-        if (hw_target_word(r->m, at, &w[2]) < 0) {
+        int rc = hw_target_word(r->m, at, &w[2]);
+        if (rc == HW_ETIMEOUT)
+            return false;
+        if (rc < 0) {
             w[2] = 0;
             continue;
         }
@@ -312,7 +315,7 @@ static bool add_young(struct reading *r, uint64_t *used)
             is_first &= r->spaces.v[k].heap != s->heap || r->spaces.v[k].name != HW_V8_NEW;
         if (!is_first)
             continue;
-        if (!find_place(r, s->heap, &at) || !add_before(r, &at, used))
+        if (hw_target_is_late(r->m) || !find_place(r, s->heap, &at) || !add_before(r, &at, used))
             return false;
         *used += at.top - r->chunks.v[at.chunk].begin;
     }

@@ -261,6 +261,19 @@ static void a_liar_is_not_believed(void **state)
     assert_only_young();
 }
 
+/* Where memory ends, no address is behind it. */
+static void a_heap_at_the_end_of_memory_ends(void **state)
+{
+    (void)state;
+    put_heap();
+    for (size_t i = 0; i < N_CHUNKS; i++)
+        chunk(i)[2] = UINT64_MAX;
+    space(0)[1] = space(1)[1] = UINT64_MAX;
+    struct hw_v8_heap h = read_own();
+    assert_int_equal(h.state, HW_V8_HEAP_KNOWN);
+    assert_false(h.spaces[HW_V8_NEW].has_used);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +281,7 @@ int main(void)
         cmocka_unit_test(what_is_young_ends_where_the_next_object_goes),
         cmocka_unit_test(what_is_young_is_not_guessed),
         cmocka_unit_test(a_liar_is_not_believed),
+        cmocka_unit_test(a_heap_at_the_end_of_memory_ends),
     };
     return cmocka_run_group_tests(tests, make, NULL);
 }
