@@ -32,6 +32,12 @@ struct find {
 
 /* ---- moments ---- */
 
+/* Not a maximum, nor the time of a heap's dump that is not among the totals. */
+static bool is_point(const struct hw_process_moment *m)
+{
+    return m->is_dump && !m->is_peak;
+}
+
 /* A program that ended has freed some of its memory: its last dump, and others made while it was
  * cleaning up, say nothing about leaks. */
 static size_t moments_of_interest(const struct hw_process_view *v)
@@ -40,15 +46,18 @@ static size_t moments_of_interest(const struct hw_process_view *v)
     size_t n = v->moments.n, n_dumps = 0;
     int64_t most = 0;
     for (size_t i = 0; i < n; i++) {
-        n_dumps += !m[i].is_peak;
+        n_dumps += is_point(&m[i]);
         if (m[i].total.space > most)
             most = m[i].total.space;
     }
     for (bool first = true; v->ended && n_dumps > 1; first = false) {
+        while (!is_point(&m[n - 1]))
+            n--;
         bool fell = first && m[n - 1].total.space < m[n - 2].total.space;
         if (!fell && m[n - 1].total.space >= most / 2)
             break;
-        n_dumps -= !m[--n].is_peak;
+        n--;
+        n_dumps--;
     }
     return n;
 }
@@ -60,7 +69,7 @@ static int pick_moments(struct find *f)
     size_t n = moments_of_interest(v);
     for (size_t i = 0; i < n; i++) {
         const struct hw_process_moment *m = &v->moments.v[i];
-        if (m->is_peak)
+        if (!is_point(m))
             continue;
         if (l->ts_ns.n == 0)
             l->total_first = (double)m->total.space;

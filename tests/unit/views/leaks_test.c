@@ -186,6 +186,22 @@ static void too_little(void **state)
     asked_done(&a);
 }
 
+/* The heaps of one end are dumped one after another: only the shown one's dump is a dump. */
+static void dumps_of_other_heaps_are_none(void **state)
+{
+    (void)state;
+    struct asked a;
+    struct hw_profile *p;
+    assert_int_equal(hw_profile_new(&p), 0);
+    fill_row(p, fill_dump(p, 7, "libc.malloc", 1000000000ll, 1, 0), "main;keep;malloc", 1, 100);
+    fill_row(p, fill_dump(p, 7, "mmap.anon", 1012000000ll, 1, 0), "main;map;mmap", 1, 4096);
+    assert_int_equal(hw_profile_freeze(p), 0);
+    ask(&a, p, NULL);
+    assert_int_equal(a.view.n_dumps, 1);
+    assert_int_equal(a.leaks.t.n, 1);
+    asked_done(&a);
+}
+
 /* Two ways to one function that leaks are two rows: their prefixes differ. What is too small for a
  * row of its own stays with the function above. */
 static void prefixes(void **state)
@@ -281,5 +297,5 @@ static void known_ones(void **state)
 }
 
 HW_TEST_MAIN(cmocka_unit_test(each_shape_its_verdict), cmocka_unit_test(too_little),
-             cmocka_unit_test(prefixes), cmocka_unit_test(interpreters),
-             cmocka_unit_test(known_ones))
+             cmocka_unit_test(dumps_of_other_heaps_are_none), cmocka_unit_test(prefixes),
+             cmocka_unit_test(interpreters), cmocka_unit_test(known_ones))
