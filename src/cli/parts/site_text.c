@@ -102,7 +102,7 @@ void hw_site_where(const struct hw_site_names *s, uint32_t function, struct hw_s
 bool hw_site_callers(const struct hw_site_names *s, uint32_t function, size_t room,
                      struct hw_strbuf *out)
 {
-    enum { SHARE_WIDTH = 4 };
+    enum { SHARE_WIDTH = 4, LEAST_NAME = 6 };
     const struct hw_callers *c = &s->callers[function];
     struct hw_strbuf label = {0}, shown = {0};
     int percent = 100;
@@ -113,8 +113,9 @@ bool hw_site_callers(const struct hw_site_names *s, uint32_t function, size_t ro
         hw_strbuf_clear(&label);
         hw_strbuf_clear(&shown);
         hw_site_label(s, hw_functions_get(s->fns, c->function[n]), &label);
-        /* only the nearest is truncated to fit */
-        hw_short_name(&shown, label.p ? label.p : "", n ? SIZE_MAX : room > used ? room - used : 0);
+        /* only the nearest is truncated to fit, and not to a few letters */
+        hw_short_name(&shown, label.p ? label.p : "",
+                      n == 0 && room >= used + LEAST_NAME ? room - used : SIZE_MAX);
         used += hw_text_width(shown.p ? shown.p : "");
         if (used > room)
             break;

@@ -301,21 +301,23 @@ static bool put_place(const struct page *pg, const struct hw_site *s, struct hw_
     return false;
 }
 
-/* If there is room for only one, a caller says more than a source line. */
+/* If there is room for only one: of the program's own code its line, which is what to change; of
+ * other code a caller, which says more. */
 static void put_site_cell(struct page *pg, const struct hw_site *s, size_t width, bool pad)
 {
     enum { LEAST_NAME = 16, LEAST_CALLER = 15 };
     const struct hw_report_data *d = pg->d;
     const struct hw_function *fn = hw_functions_get(d->functions, s->function);
     struct hw_strbuf label = {0}, cell = {0}, place = {0};
-    bool is_source = put_place(pg, s, &place);
+    bool is_own = hw_function_owner_of(&d->names.program, d->p->callsites, fn) == HW_OWNER_PROGRAM;
+    bool gives_way = put_place(pg, s, &place) && !is_own;
     hw_site_label(&d->names, fn, &label);
     size_t place_width = place.n ? hw_text_width(place.p) + 4 : 0;
     size_t room = width > place_width + LEAST_NAME ? width - place_width : LEAST_NAME;
     hw_short_name(&cell, label.p ? label.p : "", room);
     hw_site_class(&d->names, s->function, &cell);
     size_t used = hw_text_width(cell.p ? cell.p : "");
-    if (is_source && d->names.callers[s->function].n && used + place_width + LEAST_CALLER > width &&
+    if (gives_way && d->names.callers[s->function].n && used + place_width + LEAST_CALLER > width &&
         used + LEAST_CALLER <= width)
         place_width = 0;
     if (used + place_width < width)

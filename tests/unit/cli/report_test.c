@@ -452,6 +452,40 @@ static void starters_do_not_crowd(void **state)
     assert_int_equal(rc, HW_EXIT_OK);
 }
 
+static void give_line(struct hw_profile *p, const char *frame, const char *file, uint32_t line)
+{
+    hw_frame_id id = fill_frame(p, frame, strlen(frame));
+    struct hw_symbol_line at = {hw_callsites_get_frame(p->callsites, id)->name, fill_str(p, file),
+                                line};
+    assert_int_equal(hw_symbol_sets_put(hw_callsites_symbol_sets(p->callsites), id, &at, 1), 0);
+}
+
+/* In 80 columns the line of the program's own function stays, its callers have the room left; a
+ * library's line says less than who called it. */
+static void a_narrow_row_names_the_line(void **state)
+{
+    (void)state;
+    struct hw_report_options o = options();
+    const char *const want[] = {"   remember_session  (src/sessions.c:142)\n",
+                                "   tiny < ..ept_connections  (src/tiny.c:7)\n",
+                                "   xmlParseDocument < accept_connections\n"};
+    o.width = 80;
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        struct hw_profile *p;
+        assert_int_equal(hw_profile_new(&p), 0);
+        name_process(p, 7, "app");
+        uint32_t d = dump(p, 7, 2, 1);
+        fill_row(p, d, "main;accept_connections;remember_session;malloc", 1, 4096);
+        fill_row(p, d, "main;accept_connections;tiny;malloc", 1, 2048);
+        fill_row(p, d, "main;accept_connections;xmlParseDocument@/lib/libxml2.so.2;malloc", 1,
+                 1024);
+        give_line(p, "remember_session", "/w/src/sessions.c", 142);
+        give_line(p, "tiny", "/w/src/tiny.c", 7);
+        give_line(p, "xmlParseDocument@/lib/libxml2.so.2", "/build/libxml2/parser.c", 10800);
+        find_in_report(p, &o, want[i]);
+    }
+}
+
 static struct hw_profile *ended_as(const char *name, int64_t left)
 {
     struct hw_profile *p;
@@ -743,7 +777,7 @@ HW_TEST_MAIN(cmocka_unit_test(memory_that_ran_out_comes_first),
              cmocka_unit_test(without_recorded_maxima), cmocka_unit_test(on_a_terminal),
              cmocka_unit_test(everything_freed_shows_the_peak),
              cmocka_unit_test(losses_have_a_remedy), cmocka_unit_test(losses_of_others_are_said),
-             cmocka_unit_test(starters_do_not_crowd),
+             cmocka_unit_test(starters_do_not_crowd), cmocka_unit_test(a_narrow_row_names_the_line),
              cmocka_unit_test(a_program_that_ended_shows_its_peak),
              cmocka_unit_test(stacks_that_could_not_be_read),
              cmocka_unit_test(memory_from_elsewhere_is_told), cmocka_unit_test(nothing_in_it),
