@@ -268,11 +268,30 @@ static void put_runtimes(struct notes *n)
                  "buffers and native modules are; 'heapwise node dump' shows the objects");
 }
 
+/* Whether a script's values are malloc's, because of USE_ZEND_ALLOC=0: the engine's own stack, which
+ * it allocates like them, or most of what was allocated. */
+static bool php_uses_malloc(const struct hw_report_data *d)
+{
+    struct hw_strings *strings = hw_callsites_strings(d->p->callsites);
+    double of_scripts = 0;
+    for (size_t i = 0; d->view.kind == HW_HEAP_NATIVE && i < d->sites.n; i++) {
+        const struct hw_function *fn = hw_functions_get(d->functions, d->sites.v[i].function);
+        double allocated = (double)d->sites.v[i].now.alloc_space;
+        if (allocated > 0 &&
+            hw_bytes_equal(hw_strings_get(strings, fn->name), hw_bytes_str("zend_vm_stack_init")))
+            return true;
+        if (fn->language == HW_FUNCTION_MANAGED)
+            of_scripts += allocated;
+    }
+    return of_scripts > (double)d->now.total.alloc_space / 2;
+}
+
 /* The table has little but what the interpreter needed to start. */
 void hw_report_notes_above(const struct hw_report_data *d, FILE *out)
 {
     struct notes n = {.d = d, .out = out};
-    if (strncmp(hw_base_name(hw_report_process_name(d, d->upid)), "php", 3) == 0)
+    if (strncmp(hw_base_name(hw_report_process_name(d, d->upid)), "php", 3) == 0 &&
+        !php_uses_malloc(d))
         put_note(
             &n, "note", "33",
             "php keeps a script's values in chunks of 2 MiB from mmap: '--heap mmap.anon' shows "

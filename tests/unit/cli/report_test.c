@@ -528,6 +528,29 @@ static void memory_from_elsewhere_is_told(void **state)
         "             10 B   in 1 more site (--top 0: all)\n");
 }
 
+/* The engine's stack of 256 KiB, or a script's own values, are malloc's only with USE_ZEND_ALLOC=0. */
+static void php_without_its_allocator_needs_no_advice(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *stack;
+        bool advised;
+    } cases[] = {{"main;php_request_startup;zend_vm_stack_init@/usr/bin/php8.2;malloc", false},
+                 {"main;{main}@/[php];keep@/[php];malloc", false},
+                 {"main;zend_register_functions@/usr/bin/php8.2;malloc", true}};
+    struct hw_report_options o = options();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct hw_profile *p;
+        assert_int_equal(hw_profile_new(&p), 0);
+        name_process(p, 7, "php");
+        fill_row(p, dump(p, 7, 2, 1), cases[i].stack, 1, 256 << 10);
+        if (cases[i].advised)
+            find_in_report(p, &o, "USE_ZEND_ALLOC=0");
+        else
+            find_in_report(p, &o, "peak 256.0 KiB at 1.0 s\n\n             LIVE");
+    }
+}
+
 /* A frame that says why a stack ends is a row, or a caller: a note says what it is. */
 static void stacks_that_could_not_be_read(void **state)
 {
@@ -780,5 +803,6 @@ HW_TEST_MAIN(cmocka_unit_test(memory_that_ran_out_comes_first),
              cmocka_unit_test(starters_do_not_crowd), cmocka_unit_test(a_narrow_row_names_the_line),
              cmocka_unit_test(a_program_that_ended_shows_its_peak),
              cmocka_unit_test(stacks_that_could_not_be_read),
-             cmocka_unit_test(memory_from_elsewhere_is_told), cmocka_unit_test(nothing_in_it),
-             cmocka_unit_test(a_heap_that_never_allocated))
+             cmocka_unit_test(memory_from_elsewhere_is_told),
+             cmocka_unit_test(php_without_its_allocator_needs_no_advice),
+             cmocka_unit_test(nothing_in_it), cmocka_unit_test(a_heap_that_never_allocated))
