@@ -202,7 +202,7 @@ def static(box):
     hw.true("heap go.alloc" in said and "[go]" not in said, said)
     same_as_its_own(box, trace, box.path("own.pb"))
     closes(box, trace)
-    report = box.run([hw.tool("heapwise"), "report", trace], check=0).stdout.decode()
+    report = box.run([hw.tool("heapwise"), "report", trace], check=0, env={"COLUMNS": "140"}).stdout.decode()
     hw.true("main.inlined < main.grow" in report, report)
     hw.sound(trace)
 
