@@ -166,7 +166,7 @@ static int find_arenas(struct walk *w, const struct hw_smaps *s, struct hw_glibc
             record % HEAP <= 256 && record / HEAP)
             rc = follow_ring(w, record, out);
     }
-    for (size_t i = 0; rc == HW_EGONE && i < s->entries.n; i++)
+    for (size_t i = 0; rc == HW_EGONE && i < s->entries.n && !hw_target_is_late(&w->memory); i++)
         if (is_libc(s->entries.v[i].path) && hw_target_is_data(&s->entries.v[i]))
             rc = scan_variables(w, &s->entries.v[i], out);
     if (rc < 0)
@@ -255,10 +255,11 @@ static int find_segments(struct walk *w, struct hw_glibc_arenas *all)
             return rc;
         if (rc < 0)
             w->segments.n = before;
-        a->state = rc == HW_OK         ? HW_GLIBC_ARENA_KNOWN
-                   : rc == HW_EGONE    ? HW_GLIBC_ARENA_SCATTERED
-                   : rc == HW_ETIMEOUT ? HW_GLIBC_ARENA_LIMIT
-                                       : HW_GLIBC_ARENA_CHANGED;
+        bool is_limit = rc == HW_ETIMEOUT || hw_target_is_late(&w->memory);
+        a->state = rc == HW_OK      ? HW_GLIBC_ARENA_KNOWN
+                   : rc == HW_EGONE ? HW_GLIBC_ARENA_SCATTERED
+                   : is_limit       ? HW_GLIBC_ARENA_LIMIT
+                                    : HW_GLIBC_ARENA_CHANGED;
     }
     if (hw_vec_reserve(&w->places, w->segments.n) < 0)
         return HW_ENOMEM;
@@ -455,25 +456,23 @@ static int walk_once(struct walk *w, size_t i, struct hw_glibc_arena *a)
     return same && not_used <= a->system ? HW_OK : HW_EFORMAT;
 }
 
-static enum hw_glibc_arena_state state_of(int rc)
+/* What cannot be read once the time is used up has not changed. */
+static enum hw_glibc_arena_state state_of(const struct walk *w, int rc)
 {
-    return rc == HW_OK         ? HW_GLIBC_ARENA_KNOWN
-           : rc == HW_ETIMEOUT ? HW_GLIBC_ARENA_LIMIT
-           : rc == HW_EGONE    ? HW_GLIBC_ARENA_SWAPPED
-                               : HW_GLIBC_ARENA_CHANGED;
+    bool is_limit = rc == HW_ETIMEOUT || hw_target_is_late(&w->memory);
+    return rc == HW_OK      ? HW_GLIBC_ARENA_KNOWN
+           : is_limit       ? HW_GLIBC_ARENA_LIMIT
+           : rc == HW_EGONE ? HW_GLIBC_ARENA_SWAPPED
+                            : HW_GLIBC_ARENA_CHANGED;
 }
 
 static void walk_arena(struct walk *w, size_t i, struct hw_glibc_arena *a)
 {
     struct hw_glibc_arena none = *a;
     int rc = HW_EFORMAT;
-    for (size_t n = 0; rc == HW_EFORMAT && n < ATTEMPTS; n++) {
-        *a = none;
+    for (size_t n = 0; rc == HW_EFORMAT && n < ATTEMPTS; n++, *a = rc < 0 ? none : *a)
         rc = walk_once(w, i, a);
-    }
-    if (rc < 0)
-        *a = none;
-    a->state = state_of(rc);
+    a->state = state_of(w, rc);
 }
 
 /* ---- threads' caches ---- */

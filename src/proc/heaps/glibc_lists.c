@@ -100,7 +100,7 @@ int hw_glibc_lists_fast(const struct hw_glibc_lists *l, hw_glibc_chunks *out, ui
     out->n = 0;
     for (size_t i = 0; rc == HW_OK && i < HW_GLIBC_FASTBINS; i++)
         rc = add_fast(l, l->fast[i], (i + 2) * STEP, out, sum);
-    if (out->n)
+    if (rc == HW_OK && out->n)
         qsort(out->v, out->n, sizeof *out->v, by_address);
     return rc;
 }

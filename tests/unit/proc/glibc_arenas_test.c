@@ -19,7 +19,15 @@
 #include "proc/heaps/glibc_arenas.h"
 
 enum { THREADS = 8, BLOCKS = 40000, CACHED = 7 };
-enum { RECORD_WORDS = 275, AT_TOP = 12, AT_BINS = 14, BINS = 127, AT_NEXT = 270, AT_SYSTEM = 273 };
+enum {
+    RECORD_WORDS = 275,
+    AT_FAST = 2,
+    AT_TOP = 12,
+    AT_BINS = 14,
+    BINS = 127,
+    AT_NEXT = 270,
+    AT_SYSTEM = 273
+};
 #define FAR         (UINT64_C(1) << 34)
 #define SMALLEST    32u
 #define MOST_CACHED 1040u
@@ -321,6 +329,33 @@ static void a_second_main_arena_is_none(void **state)
     hw_glibc_arenas_done(&after);
 }
 
+/* Each arena has a ring of one chunk in a fastbin: chunks or time end it, and neither of them is a change. */
+static void rings_are_a_limit_and_no_change(void **state)
+{
+    struct hw_glibc_arenas before, after;
+    (void)state;
+    has_threads = true;
+    pid_t pid = start();
+    read_child(pid, &before);
+    hw_autofd int mem = open_memory(pid);
+    for (size_t i = 0; i < before.v.n; i++) {
+        uint64_t r[RECORD_WORDS], at = before.v.v[i].at, *free_chunk = r + AT_BINS;
+        assert_int_equal(pread(mem, r, sizeof r, (off_t)at), sizeof r);
+        while (*free_chunk >= at && *free_chunk < at + sizeof r)
+            assert_true(++free_chunk < r + AT_BINS + 2 * BINS);
+        uint64_t ring[2] = {SMALLEST | 1, *free_chunk ^ (*free_chunk + 16) >> 12};
+        put(mem, *free_chunk + 8, ring, sizeof ring);
+        put(mem, at + AT_FAST * 8, free_chunk, sizeof *free_chunk);
+    }
+    read_child(pid, &after);
+    end_child(pid);
+    assert_int_equal(after.v.n, before.v.n);
+    for (size_t i = 0; i < after.v.n; i++)
+        assert_int_equal(after.v.v[i].state, HW_GLIBC_ARENA_LIMIT);
+    hw_glibc_arenas_done(&before);
+    hw_glibc_arenas_done(&after);
+}
+
 static void one_arena_is_as_malloc_info_has_it(void **state)
 {
     (void)state;
@@ -342,6 +377,7 @@ int main(void)
         cmocka_unit_test(a_size_that_cannot_be_ends),
         cmocka_unit_test(a_chunk_over_unmapped_memory_is_no_memory),
         cmocka_unit_test(a_second_main_arena_is_none),
+        cmocka_unit_test(rings_are_a_limit_and_no_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
