@@ -7,7 +7,7 @@
  *     then pages in memory until the end:    u64 page  u8 1 = a file's  u16 bytes, which follow; the rest of the page is zero
  *
  * Little-endian. Memory and page map are files with holes. Seeds are small heaps that are known, and lies about them
- * (*_twice, *_unmapped).
+ * (*_twice, *_unmapped, *_at_the_end).
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -75,6 +75,7 @@ static void take_mappings(struct input *in, struct hw_smaps *s)
     for (uint64_t n = take(in, 1); n > 0 && in->n; n--) {
         uint64_t start = take(in, 8) % LAST_PAGE, pages = take(in, 4), flags = take(in, 1);
         struct hw_smaps_entry e = {.start = start * PAGE,
+                                   .rss_kb = PAGE >> 10, /* or it is passed over */
                                    .flags = (uint32_t)flags & FLAGS,
                                    .has_fault_handler = flags & HANDLER,
                                    .path = names[take(in, 1) % (sizeof names / sizeof *names)]};
