@@ -13,11 +13,13 @@ import gc
 import os
 import select
 import signal
-import subprocess
 import sys
 import sysconfig
-import time
-from typing import Iterator, Optional, Tuple
+# By their own names: a test may replace those of the modules while it is recorded.
+from os import getpid, kill, read
+from subprocess import PIPE, Popen
+from time import monotonic
+from typing import Iterator, List, Optional, Tuple
 
 from ._tools import program
 
@@ -26,7 +28,7 @@ _LONGEST_WAIT = 60.0  # seconds, of a busy machine
 _PR_SET_PTRACER = 0x59616D61
 # 3: what runs in the background has nothing to read from 0. The recorder's own shell says its number, before it says more.
 _START = """exec 3<&0
-{ read go <&3; exec 3<&-; sh -c 'echo $$; exec "$@" >&2' sh "$@"; echo "exit $?"; } & echo $!"""
+{ read go <&3 || exit; exec 3<&-; /bin/sh -c 'echo $$; exec "$@" >&2' sh "$@"; echo "exit $?"; } & echo $!"""
 
 
 class NotRecorded(RuntimeError):
@@ -89,6 +91,7 @@ class Recording:
         self.interval = interval
         self.heaps = heaps
         self.with_symbols = with_symbols  # files and lines of native code, too
+        self._owner = 0
         self._pid = 0
         self._said = ""
         self._out: Optional[int] = None
@@ -99,20 +102,27 @@ class Recording:
         except FileNotFoundError as e:
             raise NotRecorded(str(e)) from None
         command = [tool, "attach", "--interval", str(self.interval), "--heap", self.heaps, "--no-report",
-                   *([] if self.with_symbols else ["--no-symbolize"]), "--force", "-o", self.path, str(os.getpid())]
-        out, theirs = os.pipe()
-        shell = subprocess.Popen(["/bin/sh", "-c", _START, "sh", *command], stdin=subprocess.PIPE, stdout=theirs, stderr=theirs,
-                                 start_new_session=True, cwd="/")
-        os.close(theirs)
-        self._out = out
-        assert shell.stdin is not None
-        shell.wait()
-        _permit(int(self._line()))
+                   *([] if self.with_symbols else ["--no-symbolize"]), "--force", "-o", self.path, str(getpid())]
+        self._owner = getpid()
         try:
-            shell.stdin.write(b"go\n")
-            shell.stdin.close()
-        except BrokenPipeError:
-            pass
+            self._begin(command)
+        except BaseException:  # also a time limit's, or Ctrl-C: no recorder stays behind
+            with contextlib.suppress(NotRecorded):
+                self._end()
+            raise
+
+    def _begin(self, command: List[str]) -> None:
+        self._out, theirs = os.pipe()
+        try:
+            shell = Popen(["/bin/sh", "-c", _START, "sh", *command], stdin=PIPE, stdout=theirs, stderr=theirs,
+                          start_new_session=True, cwd="/")
+        finally:
+            os.close(theirs)
+        assert shell.stdin is not None
+        with contextlib.suppress(BrokenPipeError), shell.stdin as gate:
+            shell.wait()
+            _permit(int(self._line()))
+            gate.write(b"go\n")
         self._pid = int(self._line() or 0)
         self._wait_until_it_records()
 
@@ -120,9 +130,11 @@ class Recording:
         """Reads what is there. False: the recorder has ended."""
         if self._out is None:
             return False
-        if not select.select([self._out], [], [], wait)[0]:
+        poll = select.poll()  # not select(): it has no descriptors from 1024 on
+        poll.register(self._out, select.POLLIN)
+        if not poll.poll(wait * 1000):
             return True
-        new = os.read(self._out, 65536)
+        new = read(self._out, 65536)
         self._said += new.decode("utf-8", "replace")
         if not new:
             os.close(self._out)
@@ -130,9 +142,9 @@ class Recording:
         return bool(new)
 
     def _line(self) -> str:
-        deadline = time.monotonic() + _LONGEST_WAIT
+        deadline = monotonic() + _LONGEST_WAIT
         while "\n" not in self._said:
-            if not self._read(1.0) or time.monotonic() > deadline:
+            if not self._read(1.0) or monotonic() > deadline:
                 raise NotRecorded(_reason(self._said))
         line, _, self._said = self._said.partition("\n")
         return line
@@ -144,26 +156,31 @@ class Recording:
             return b"memfd:heapwise-ring" in f.read()
 
     def _wait_until_it_records(self) -> None:
-        deadline = time.monotonic() + _LONGEST_WAIT
+        deadline = monotonic() + _LONGEST_WAIT
         while not self._is_joined():
             bytearray(600)  # malloc's: it joins at one
             if not self._read(0.002):
                 raise NotRecorded(_reason(self._said))
-            if time.monotonic() > deadline:
-                self._end()
+            if monotonic() > deadline:
                 raise NotRecorded("the recorder did not begin within %.0f s" % _LONGEST_WAIT)
 
     def _end(self) -> None:
         if self._out is not None and self._pid > 0:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self._pid, signal.SIGTERM)
-        deadline = time.monotonic() + _LONGEST_WAIT
+                kill(self._pid, signal.SIGTERM)
+        deadline = monotonic() + _LONGEST_WAIT
         while self._read(1.0):
-            if time.monotonic() > deadline:
+            if monotonic() > deadline:
                 raise NotRecorded("the recorder did not end within %.0f s" % _LONGEST_WAIT)
 
+    def is_ours(self) -> bool:
+        """Not of a child that a fork made meanwhile: it is not recorded, and must not end what records its parent."""
+        return self._owner == getpid()
+
     def stop(self) -> None:
-        """Ends it; the trace is complete then."""
+        """Ends it; the trace is complete then. In a forked child: nothing."""
+        if not self.is_ours():
+            return
         self._end()
         if "exit 0\n" not in self._said:
             raise NotRecorded(_reason(self._said.replace("attaching to", "")))

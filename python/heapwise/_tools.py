@@ -4,8 +4,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
-from typing import List
+from subprocess import DEVNULL, PIPE, Popen
+from typing import List, Optional
 
 _UNITS = {"": 1, "b": 1}
 for _power, _letter in enumerate("kmgt", 1):
@@ -13,23 +13,35 @@ for _power, _letter in enumerate("kmgt", 1):
     _UNITS[_letter + "b"] = 1000**_power
 
 
+_kept: Optional[str] = None
+
+
 def program() -> str:
-    found = os.environ.get("HEAPWISE") or shutil.which("heapwise")
+    found = _kept or os.environ.get("HEAPWISE") or shutil.which("heapwise")
     beside = os.path.abspath(os.path.join(__file__, "../../../../../bin/heapwise"))  # of PREFIX/share/heapwise/python/heapwise
     if not found and os.access(beside, os.X_OK):
         found = beside
     if not found:
         raise FileNotFoundError("heapwise is not installed: no such program in PATH, and HEAPWISE does not name it")
-    return found
+    return os.path.abspath(found) if "/" in found else found  # it starts in another folder
+
+
+def keep_program() -> None:
+    """From now on it is this one, whatever becomes of the environment and the current folder."""
+    global _kept
+    try:
+        _kept = program()
+    except FileNotFoundError:
+        pass
 
 
 def output(arguments: List[str]) -> str:
     """What a command of heapwise prints. RuntimeError with its message if it fails."""
-    done = subprocess.run([program(), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, encoding="utf-8", errors="replace", check=False)
-    if done.returncode:
-        raise RuntimeError(done.stderr.strip() or "heapwise %s: status %d" % (arguments[0], done.returncode))
-    return done.stdout
+    with Popen([program(), *arguments], stdin=DEVNULL, stdout=PIPE, stderr=PIPE, encoding="utf-8", errors="replace") as p:
+        said, errors = p.communicate()
+    if p.returncode:
+        raise RuntimeError(errors.strip() or "heapwise %s: status %d" % (arguments[0], p.returncode))
+    return said
 
 
 def parse_size(text: str) -> int:

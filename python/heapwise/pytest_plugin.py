@@ -12,13 +12,14 @@ import json
 import os
 import re
 import tempfile
+import zlib
 from typing import Any, Callable, Dict, Generator, List, Optional
 
 import pytest
 
 from ._lines import Memory, read_trace
 from ._recording import NotRecorded, Recording, objects_note
-from ._tools import parse_size, show_size
+from ._tools import keep_program, parse_size, show_size
 
 _KEY = "heapwise"
 _LINES = 5
@@ -35,6 +36,14 @@ def pytest_addoption(parser: Any) -> None:
 
 
 def pytest_configure(config: Any) -> None:
+    keep_program()
+    if config.getoption("heapwise_traces"):  # a test may go to another folder
+        folder = os.path.join(str(config.invocation_params.dir), config.getoption("heapwise_traces"))
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except OSError as e:
+            raise pytest.UsageError("--heapwise-traces: %s" % e) from None
+        config.option.heapwise_traces = folder
     for name, text in _MARKS.items():
         config.addinivalue_line("markers", "%s(size): %s" % (name, text))
 
@@ -63,7 +72,9 @@ def _complaint(what: str, n_bytes: int, limit: int, memory: Memory, at_peak: boo
 
 
 def _trace_path(item: Any, folder: str) -> str:
-    return os.path.join(folder, re.sub(r"[^\w.-]+", "_", item.nodeid)[-150:] + ".trace")
+    """[a/b] and [a_b] are two tests."""
+    name = re.sub(r"[^\w.-]+", "_", item.nodeid, flags=re.ASCII)[-150:]
+    return os.path.join(folder, "%s.%08x.trace" % (name, zlib.crc32(item.nodeid.encode("utf-8", "replace"))))
 
 
 def _unchecked(item: Any, has_limit: bool, reason: str) -> None:
@@ -102,13 +113,14 @@ def _run(item: Any, run: Callable[[], None], has_limit: bool, folder: str) -> No
         failed = bool(getattr(item, "_excinfo", None))  # unittest's do not raise
         gc.collect()
     finally:
+        memory = None
         try:
-            recording.stop()
-            memory = read_trace(recording.path, os.getpid())
+            if recording.is_ours():
+                recording.stop()
+                memory = read_trace(recording.path, os.getpid())
         except (NotRecorded, RuntimeError) as e:
             if not failed:
                 _unchecked(item, has_limit, str(e).splitlines()[0])
-            memory = None
     if memory is None:
         return
     figures: Dict[str, Any] = {"peak": memory.peak, "end": memory.end}
@@ -127,8 +139,6 @@ def pytest_runtest_call(item: Any) -> Generator[None, None, None]:
         return
     keep = item.config.getoption("heapwise_traces")
     with tempfile.TemporaryDirectory(prefix="heapwise-") as scratch:
-        if keep:
-            os.makedirs(keep, exist_ok=True)
         item.runtest = functools.partial(_run, item, item.runtest, has_limit, keep or scratch)
         yield
         del item.runtest

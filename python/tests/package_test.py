@@ -1,9 +1,11 @@
 """What the package does without a recorder."""
 import os
 import pathlib
+import resource
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import heapwise
@@ -83,6 +85,35 @@ class Absent(unittest.TestCase):
         os.environ["HEAPWISE"] = "/nowhere/heapwise"
         with self.assertRaisesRegex(heapwise.NotRecorded, "/nowhere/heapwise"):
             heapwise.Recording("/nowhere/x").start()
+
+    def test_what_a_test_replaced(self):
+        """Modules' functions, PATH and the folder; and descriptors from 1024 on."""
+        self.recorder('echo "heapwise: no" >&2; exit 1\n')
+        there = pathlib.Path(os.environ["HEAPWISE"])
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(str(there.parent.parent))
+        os.environ["HEAPWISE"] = there.parent.name + "/heapwise"
+        os.environ["PATH"] = "/nowhere"
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], min(limits[1], 2000)), limits[1]))
+        number = 0
+        while number < 1024:
+            number = os.open("/dev/null", os.O_RDONLY)
+            self.addCleanup(os.close, number)
+        with mock.patch("subprocess.Popen") as other, mock.patch("time.monotonic", side_effect=ValueError):
+            with self.assertRaises(heapwise.NotRecorded) as e:
+                heapwise.Recording("/nowhere/x").start()
+            other.assert_not_called()
+        self.assertEqual(str(e.exception), "no")
+
+    def test_an_interrupted_start_leaves_no_recorder(self):
+        self.recorder("exec sleep 1000\n")
+        recording = heapwise.Recording("/nowhere/x")
+        with mock.patch.object(recording, "_wait_until_it_records", side_effect=KeyboardInterrupt):
+            with self.assertRaises(KeyboardInterrupt):
+                recording.start()
+        self.assertIsNone(recording._out)  # it has ended
 
     def test_the_recorder_waits_and_is_no_child(self):
         """Until it may trace; and its parents are not its ancestors (see _recording.py)."""

@@ -79,6 +79,51 @@ def unchecked(box):
     said = run_pytest(box, "import pytest\n@pytest.mark.limit_memory('much')\ndef test_a(): pass\n", check=4)
 
 
+FIXTURES = '''
+import os, pytest
+from unittest import mock
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("HEAPWISE")
+    with mock.patch("subprocess.Popen") as p:
+        yield p
+@pytest.mark.parametrize("name", ["a/b", "a_b"])
+@pytest.mark.limit_memory("1 MB")
+def test_elsewhere(elsewhere, name):
+    assert os.listdir() == []
+    bytearray(900_000)
+    elsewhere.assert_not_called()
+'''
+
+
+def fixtures(box):
+    """What fixtures change before a test is not in the recorder's way, and the test finds its folder as it was."""
+    said = run_pytest(box, FIXTURES, "--heapwise-traces", "kept", "-o", "heapwise_required=true", check=0)
+    hw.true("2 passed" in said and "not checked" not in said, said)
+    hw.equal(len(os.listdir(box.path("kept"))), 2, "a trace for each")
+    said = run_pytest(box, FIXTURES, "--heapwise-traces", "test_it.py", check=4)
+
+
+FORKED = '''
+import heapwise, os, sys
+with heapwise.record(sys.argv[1], interval=1):
+    child = os.fork()
+    if not child:
+        sys.exit(3)
+    status = os.waitpid(child, 0)[1]
+    bytearray(2_000_000)
+print(status >> 8, heapwise.read_trace(sys.argv[1]).peak // 1_000_000)
+'''
+
+
+def forked(box):
+    """A child that leaves the block does not end the recording of its parent."""
+    pathlib.Path(box.path("forked.py")).write_text(FORKED, encoding="utf-8")
+    hw.equal(python(box, "forked.py", box.path("x.trace")), "3 2\n", "the child's status, MB at the peak")
+
+
 SPAN = '''
 import heapwise, sys
 kept = []
@@ -127,7 +172,7 @@ def magic(box):
     hw.true("<listcomp> < <module>" in said and "['<iframe', '<iframe'] True True" in said, said)
 
 
-CASES = {"limits": limits, "unchecked": unchecked, "span": span, "run": run, "magic": magic}
+CASES = {"limits": limits, "unchecked": unchecked, "fixtures": fixtures, "forked": forked, "span": span, "run": run, "magic": magic}
 
 if __name__ == "__main__":
     hw.main(CASES)
