@@ -41,6 +41,7 @@ def pytest_configure(config: Any) -> None:
         folder = os.path.join(str(config.invocation_params.dir), config.getoption("heapwise_traces"))
         try:
             os.makedirs(folder, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder).close()
         except OSError as e:
             raise pytest.UsageError("--heapwise-traces: %s" % e) from None
         config.option.heapwise_traces = folder
