@@ -585,13 +585,18 @@ void hw_python_objects_exit(void)
         visit(/* is_exit = */ true);
 }
 
-void hw_python_objects_remove(void)
+bool hw_python_objects_remove(void)
 {
     uint64_t words[N_WORDS];
-    if (placed.runtime == 0 || !read_at(placed.at[MEM], words) || !read_at(placed.at[OBJ], words))
-        return;
-    (void)exchange(placed.at[MEM], &ours, &real);
-    (void)exchange(placed.at[OBJ], &ours, &real);
+    uint32_t none = 0;
+    if (!atomic_compare_exchange_strong(&hw_process_page.objects_lock, &none, 1))
+        return false; /* perhaps the very thread that was stopped for us: it never comes by waiting */
+    if (placed.runtime != 0 && read_at(placed.at[MEM], words) && read_at(placed.at[OBJ], words)) {
+        (void)exchange(placed.at[MEM], &ours, &real);
+        (void)exchange(placed.at[OBJ], &ours, &real);
+    }
+    atomic_store(&hw_process_page.objects_lock, 0);
+    return true;
 }
 
 #endif

@@ -39,15 +39,15 @@ void hw_python_objects_place(void);
 /* The process ends: reads the table once more, so that a recording whose last objects were not seen says so. */
 void hw_python_objects_exit(void);
 /* Takes our functions out of the table, unless others have put theirs on top of them since: then they stay, and pass
- * calls on. No session runs. */
-void hw_python_objects_remove(void);
+ * calls on. No session runs. False: a thread is just changing the table, and may put ours there yet; try once more. */
+bool hw_python_objects_remove(void);
 
 #else
 
 #define hw_python_objects_due()    false
 #define hw_python_objects_place()  ((void)0)
 #define hw_python_objects_exit()   ((void)0)
-#define hw_python_objects_remove() ((void)0)
+#define hw_python_objects_remove() true
 
 #endif
 

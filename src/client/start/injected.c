@@ -99,7 +99,7 @@ static uint32_t run(struct hw_attach_block *b)
         return b->hooked ? patch(b, /* on = */ true) : HW_ATTACHED_OK;
     case HW_ATTACH_UNHOOK:
         b->left = !hw_client_session_detach();
-        hw_python_objects_remove();
+        b->left |= !hw_python_objects_remove();
         return patch(b, /* on = */ false);
     default: /* from outside */
         return HW_ATTACHED_UNKNOWN;
