@@ -216,6 +216,7 @@ static int seize_one(struct hw_job *j, int32_t number, int32_t tid, struct hw_er
     if (hw_call_may_be_cut(pid, &call))
         return HW_EBUSY;
     hw_sleep_inspect(pid, number, &call, j->thread.filtered, &sleep);
+    j->thread.number = number;
     int rc = hw_thread_take(&j->thread, pid->pid, tid, err);
     if (rc < 0)
         return rc;

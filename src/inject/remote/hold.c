@@ -29,18 +29,6 @@ static bool has(const struct hw_hold *h, int32_t tid)
     return false;
 }
 
-/* A first thread that has ended while others live stays in the list. */
-static bool has_ended(const struct hw_pid *pid, int32_t number)
-{
-    char name[48], text[256];
-    (void)snprintf(name, sizeof name, "task/%d/stat", number);
-    hw_autofd int fd = openat(pid->dir, name, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
-    text[n > 0 ? n : 0] = '\0';
-    const char *p = strrchr(text, ')');
-    return !p || p[1] != ' ' || p[2] == 'Z' || p[2] == 'X';
-}
-
 static int take_one(const struct hw_pid *pid, int32_t tid, int32_t number, struct hw_hold *h,
                     struct hw_error *err)
 {
@@ -58,7 +46,7 @@ static int take_one(const struct hw_pid *pid, int32_t tid, int32_t number, struc
     int rc = hw_thread_seize_begin(t, pid->pid, tid, err);
     if (rc < 0) {
         free(t);
-        return rc == HW_EGONE || has_ended(pid, number) ? HW_OK : rc; /* it ended by itself */
+        return rc == HW_EGONE ? HW_OK : rc; /* it ended by itself */
     }
     h->threads.v[h->threads.n++] = t;
     return HW_OK;

@@ -9,11 +9,15 @@
 #include "inject/remote/thread.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/files/fd.h"
 #include "inject/remote/thread_stops.h"
+#include "proc/pid.h"
 
 #include "base/banned.h"
 
@@ -32,6 +36,17 @@ struct rseq_config {
     uint32_t size, signature, flags, pad;
 };
 
+/* Nobody has waited for it yet: a first thread while others live, a process until its parent comes. */
+static bool has_ended(int32_t number)
+{
+    char path[32];
+    struct hw_proc_stat stat;
+    (void)snprintf(path, sizeof path, "/proc/%d", number);
+    hw_autofd int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int rc = dir < 0 ? HW_EGONE : hw_proc_stat(dir, &stat);
+    return rc == HW_EGONE || (rc == HW_OK && (stat.state == 'Z' || stat.state == 'X'));
+}
+
 int hw_thread_take(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_error *err)
 {
     t->pid = pid;
@@ -39,12 +54,13 @@ int hw_thread_take(struct hw_thread *t, int32_t pid, int32_t tid, struct hw_erro
     t->slept_ns = t->spare_at = 0;
     t->seized = t->saved = t->known = t->moved = t->gone_on = t->masked = t->execed = false;
     if (hw_thread_ptrace(PTRACE_SEIZE, t, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC) < 0) {
-        if (errno == ESRCH)
+        int why = errno;
+        if (why == ESRCH || has_ended(t->number)) /* EPERM then */
             return hw_fail(err, HW_EGONE, 0, "thread %d has ended", tid);
         return hw_fail(err, HW_EPERM, 0,
                        "process %d may not be traced (%s): that takes the same user and "
                        "/proc/sys/kernel/yama/ptrace_scope 0, or root",
-                       pid, strerror(errno));
+                       pid, strerror(why));
     }
     t->seized = true;
     return HW_OK;
