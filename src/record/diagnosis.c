@@ -369,16 +369,25 @@ void hw_diagnose_wanted(const uint64_t *pids, size_t n_pids, char *const *names,
 
 /* ---- a recording ---- */
 
-/* It was ready to be profiled from its next allocation. */
-static void asked_for_nothing(const struct hw_seen_target *t, struct hw_finding *out)
+/* From then on to the end of the recording, not of its file. */
+static uint64_t ms_since(const struct hw_recording *r, uint64_t ns)
+{
+    uint64_t end = r->stopped_ns ? r->stopped_ns : hw_now_monotonic_ns();
+    return end > ns ? (end - ns) / 1000000 : 0;
+}
+
+/* It was ready to be profiled from its next allocation, and never connected: on a busy machine it may have had no time
+ * for that. */
+static void asked_for_nothing(const struct hw_recording *r, const struct hw_seen_target *t,
+                              struct hw_finding *out)
 {
     int32_t pid = t->pid;
     bool ended = kill(pid, 0) < 0 && errno == ESRCH;
-    uint64_t ready_ms = (hw_now_monotonic_ns() - t->called_ns) / 1000000;
+    uint64_t ready_ms = ms_since(r, t->called_ns);
     if (!ended && ready_ms < SHORT_MS) {
         find(out, "not-ready",
              "process %d was ready to be profiled only for the last %llu ms of the recording, and "
-             "allocated nothing in them",
+             "did not answer in them: nothing could be recorded",
              pid, (unsigned long long)ready_ms);
         return;
     }
@@ -404,7 +413,7 @@ static void no_target(const struct hw_recording *r, const char *program, struct 
         }
     for (size_t i = 0; i < r->targets.n; i++)
         if (r->targets.v[i].called) {
-            asked_for_nothing(&r->targets.v[i], out);
+            asked_for_nothing(r, &r->targets.v[i], out);
             return;
         }
     if (r->lacked_descriptors) {
@@ -450,6 +459,11 @@ void hw_diagnose_recording(const struct hw_recording *r, const char *program,
             t->name ? t->name : "?", t->pid);
     else if (program)
         hw_diagnose_file(program, /* loads = */ false, out);
+    if (!out->code && t->called && ms_since(r, t->connected_ns) < SHORT_MS)
+        find(out, "not-ready",
+             "process %d ('%s') was profiled only for the last %llu ms of the recording, and none of "
+             "its allocations was sampled in them",
+             t->pid, t->name ? t->name : "?", (unsigned long long)ms_since(r, t->connected_ns));
     if (!out->code)
         find(out, "never-allocated",
              "none of the allocations of '%s' (%d) was sampled during the recording",

@@ -61,7 +61,8 @@ void hw_recording_stop(struct hw_recording *r)
     if (r->stop_sent || !r->is_started || r->is_ended)
         return;
     r->stop_sent = true;
-    r->stop_at_ns = hw_now_monotonic_ns() + END_TIMEOUT_MS * ms;
+    r->stopped_ns = hw_now_monotonic_ns();
+    r->stop_at_ns = r->stopped_ns + END_TIMEOUT_MS * ms;
     if (r->stopping)
         r->stopping(r->ctx);
     struct hw_error ignored;
@@ -175,6 +176,8 @@ static void on_target(struct hw_recording *r, const struct hw_controller_event *
     char **slot =
         s.state == HW_TARGET_FAILED || s.state == HW_TARGET_REJECTED ? &t->reason : &t->name;
     t->connected |= s.state == HW_TARGET_CONNECTED;
+    if (s.state == HW_TARGET_CONNECTED && t->connected_ns == 0)
+        t->connected_ns = hw_now_monotonic_ns();
     if (s.state == HW_TARGET_CALLED && !t->called)
         t->called_ns = hw_now_monotonic_ns();
     t->called |= s.state == HW_TARGET_CALLED;
@@ -206,6 +209,8 @@ static void on_ended(struct hw_recording *r, const struct hw_controller_event *e
     if (!hw_controller_body(e, &r->ended, sizeof r->ended))
         return;
     r->is_ended = true;
+    if (r->stopped_ns == 0)
+        r->stopped_ns = hw_now_monotonic_ns();
     (void)snprintf(r->reason, sizeof r->reason, "%.*s", (int)(e->body.n - sizeof r->ended),
                    (const char *)e->body.p + sizeof r->ended);
 }

@@ -35,7 +35,7 @@ struct hw_seen_target {
     uint32_t state;                   /* the last one: enum hw_target_state */
     bool connected;                   /* was profiled at some point */
     bool called;                      /* was ready to be */
-    uint64_t called_ns;               /* since when; monotonic */
+    uint64_t called_ns, connected_ns; /* since when; monotonic, 0 = not */
     struct hw_offspring_row executed; /* HW_TARGET_EXECED: the process, as whatever it is now */
     char *name;                       /* owned; of the last connection */
     char *reason;                     /* owned; of a failure or refusal; NULL */
@@ -72,7 +72,7 @@ struct hw_recording {
     HW_VEC(struct hw_seen_target) targets;
     struct hw_offspring offspring; /* found below the program */
     struct hw_control_progress last;
-    uint64_t started_ns;
+    uint64_t started_ns, stopped_ns; /* monotonic; 0 = not yet */
     bool stop_sent;
     bool lacked_descriptors; /* the recorder reported a failure */
 

@@ -25,6 +25,22 @@ static const char *code_of(const struct hw_recording *r, const char *says)
     return f.code;
 }
 
+/* It connected shortly before the end: that says nothing about the program. */
+static void test_profiled_briefly(void)
+{
+    struct hw_seen_target seen = {.pid = 7, .called = true, .connected = true, .called_ns = 1, .connected_ns = 1};
+    struct hw_recording r = {.is_ended = true, .stopped_ns = 200000000};
+    r.targets.v = &seen;
+    r.targets.n = 1;
+    seen.name = (char[]){"late"};
+    assert_string_equal(code_of(&r, "'late') was profiled only for the last 199 ms"), "not-ready");
+    r.stopped_ns = 2000000000;
+    assert_string_equal(code_of(&r, "allocations of 'late' (7) was sampled"), "never-allocated");
+    seen.called = false; /* a program of ours, from its start */
+    r.stopped_ns = 200000000;
+    assert_string_equal(code_of(&r, "allocations of 'late' (7) was sampled"), "never-allocated");
+}
+
 /* The best reason counts: refused, then ready and nothing came, then nothing known. */
 static void test_reasons(void **state)
 {
@@ -46,9 +62,16 @@ static void test_reasons(void **state)
     seen[0].pid = getpid();
     assert_string_equal(code_of(&r, "but allocated nothing"), "never-allocated");
     seen[0].called_ns = hw_now_monotonic_ns();
-    assert_string_equal(code_of(&r, "ready to be profiled only for the last"), "not-ready");
+    assert_string_equal(code_of(&r, "did not answer in them: nothing could be recorded"), "not-ready");
+    /* The recording's end counts, not when somebody asks. */
+    seen[0].called_ns = 1;
+    r.stopped_ns = 200000000;
+    assert_string_equal(code_of(&r, "only for the last 199 ms of"), "not-ready");
+    r.stopped_ns = 0;
+    seen[0].called_ns = hw_now_monotonic_ns();
     r.targets.n = 2;
     assert_string_equal(code_of(&r, "process 7: held"), "rejected");
+    test_profiled_briefly();
     /* A session that was taken over: its processes came before. */
     r = (struct hw_recording){.is_ended = true, .is_adopted = true};
     assert_string_equal(code_of(&r, "no process was profiled"), "no-process");
