@@ -173,6 +173,17 @@ enum hw_function_home hw_function_home_of(struct hw_bytes raw_name, struct hw_by
                : HW_HOME_OWN;
 }
 
+struct hw_bytes hw_function_go_library(struct hw_bytes raw_name, struct hw_bytes file)
+{
+    static const char in[] = "/src/runtime/";
+    struct hw_bytes base = hw_bytes_base_name(file);
+    size_t n = sizeof in - 1;
+    if (!hw_bytes_start_with(raw_name, "runtime.") || file.n < base.n + n ||
+        memcmp(base.p - n, in, n) != 0)
+        return hw_bytes_of("", 0);
+    return hw_bytes_of(file.p, file.n - base.n - strlen("runtime/"));
+}
+
 bool hw_function_file_is_whole(struct hw_bytes file)
 {
     static const char *const pieces[] = {"h",   "hh",  "hpp", "hxx", "h++", "H",  "inc", "inl",

@@ -10,6 +10,8 @@
 
 #include "base/banned.h"
 
+enum { MAX_GO = 4 }; /* versions of Go among the programs of a trace */
+
 struct hw_functions {
     HW_VEC(struct hw_function) v;
     uint32_t *slots; /* hash table of index + 1 */
@@ -22,6 +24,8 @@ struct hw_functions {
     bool *is_class;    /* by callsite: it is what was allocated, not code */
     const struct hw_callsites *cs;
     const struct hw_wrappers *wrappers; /* borrowed; only used by hw_functions_new */
+    struct hw_bytes go[MAX_GO];         /* folders of Go's library; borrowed */
+    size_t n_go;
 };
 
 /* ---- functions ---- */
@@ -79,6 +83,14 @@ static const struct hw_strings *strings_of(const struct hw_callsites *cs)
     return hw_callsites_strings((struct hw_callsites *)(uintptr_t)cs);
 }
 
+static bool is_of_go(const struct hw_functions *f, struct hw_bytes file)
+{
+    for (size_t i = 0; i < f->n_go; i++)
+        if (file.n > f->go[i].n && memcmp(file.p, f->go[i].p, f->go[i].n) == 0)
+            return true;
+    return false;
+}
+
 /* seen: the file that identifies the function; file: that of the line, where lines are known. */
 static int add_function(struct hw_functions *f, struct hw_function *fn, hw_str_id seen,
                         hw_str_id file, uint32_t line)
@@ -97,6 +109,11 @@ static int add_function(struct hw_functions *f, struct hw_function *fn, hw_str_i
     fn->kind =
         (uint8_t)(hw_function_is_wrapper(name, f->wrappers) ? HW_FUNCTION_ALLOCATOR
                                                             : hw_function_kind_of(name, module));
+    if (fn->language == HW_FUNCTION_NATIVE && fn->kind == HW_FUNCTION_PLAIN &&
+        is_of_go(f, hw_strings_get(s, seen))) {
+        fn->kind = HW_FUNCTION_STD;
+        fn->home = HW_HOME_STANDARD;
+    }
     int rc = function_intern(f, fn, &at.function);
     if (rc == HW_OK && hw_vec_push(&f->at, at) < 0)
         rc = HW_ENOMEM;
@@ -128,12 +145,37 @@ static int add_frame(struct hw_functions *f, hw_frame_id id)
     return rc;
 }
 
+static void find_go(struct hw_functions *f, hw_str_id name, hw_str_id file)
+{
+    const struct hw_strings *s = strings_of(f->cs);
+    struct hw_bytes folder =
+        hw_function_go_library(hw_strings_get(s, name), hw_strings_get(s, file));
+    if (folder.n && f->n_go < MAX_GO && !is_of_go(f, hw_strings_get(s, file)))
+        f->go[f->n_go++] = folder;
+}
+
+/* Before any function is added: the runtime's may come after those of the library. */
+static void find_go_libraries(struct hw_functions *f)
+{
+    const struct hw_symbol_sets *sets = hw_callsites_get_symbol_sets(f->cs);
+    for (uint32_t i = 0; i < hw_callsites_n_frames(f->cs); i++) {
+        const struct hw_frame *fr = hw_callsites_get_frame(f->cs, (hw_frame_id){i});
+        const struct hw_symbol_line *lines;
+        size_t n = hw_symbol_sets_get(sets, (hw_frame_id){i}, &lines);
+        for (size_t k = 0; k < n; k++)
+            find_go(f, lines[k].function.v ? lines[k].function : fr->name, lines[k].file);
+        if (n == 0)
+            find_go(f, fr->name, fr->file);
+    }
+}
+
 static int add_frames(struct hw_functions *f)
 {
     f->n_frames = hw_callsites_n_frames(f->cs);
     f->first_at = calloc(f->n_frames + 1, sizeof *f->first_at);
     if (!f->first_at)
         return HW_ENOMEM;
+    find_go_libraries(f);
     for (uint32_t i = 0; i < f->n_frames; i++) {
         int rc = add_frame(f, (hw_frame_id){i});
         if (rc < 0)

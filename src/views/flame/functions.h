@@ -19,7 +19,8 @@
  *          function (Java, Python, JavaScript) code of its language's runtime counts as std:
  *          the caller of Unsafe.allocateMemory asked for a direct buffer, not libjvm. So does
  *          native code without names, and that of modules that Python imports: tokenize_bytes of
- *          pandas says less than the line of Python that called it. The class that ends the stack of a Java object is not code: it
+ *          pandas says less than the line of Python that called it. Go's library, in the folder of its
+ *          runtime, is std, too. The class that ends the stack of a Java object is not code: it
  *          counts as an allocator.
  * Owns:    its tables; names stay in the profile's strings.
  * Errors:  HW_ENOMEM.
@@ -52,7 +53,7 @@ enum hw_function_language {
     HW_FUNCTION_MANAGED,   /* a function that a runtime runs */
 };
 
-/* Who a function of Python or JavaScript belongs to, by its file. */
+/* Who a function of Python, JavaScript, Go or the like belongs to, by its file. */
 enum hw_function_home {
     HW_HOME_OWN,     /* the program, or there is no file */
     HW_HOME_PACKAGE, /* below site-packages, dist-packages or node_modules */
@@ -113,6 +114,9 @@ enum hw_function_home hw_function_home_of(struct hw_bytes raw_name, struct hw_by
                                           struct hw_bytes file);
 /* Whether a source file is compiled by itself; "vector" and "a.h" are included by others. */
 bool hw_function_file_is_whole(struct hw_bytes file);
+/* Where Go's own library is, as a function of Go's runtime shows it: "/usr/lib/go-1.19/src/" by
+ * runtime.main of "/usr/lib/go-1.19/src/runtime/proc.go"; else empty. */
+struct hw_bytes hw_function_go_library(struct hw_bytes raw_name, struct hw_bytes file);
 bool hw_function_is_wrapper(struct hw_bytes raw_name, const struct hw_wrappers *w);
 
 /* How a name is shown: demanglers are on a higher floor, so the caller passes one. NULL, or if it

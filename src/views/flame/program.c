@@ -169,6 +169,8 @@ enum hw_function_owner hw_function_owner_of(const struct hw_shown_program *progr
         return fn->home == HW_HOME_STANDARD  ? HW_OWNER_RUNTIME
                : fn->home == HW_HOME_PACKAGE ? HW_OWNER_LIBRARY
                                              : HW_OWNER_PROGRAM;
+    if (fn->home == HW_HOME_STANDARD)
+        return HW_OWNER_RUNTIME;
     if (program && program->module.v)
         return fn->module.v == program->module.v ? HW_OWNER_PROGRAM : HW_OWNER_LIBRARY;
     if (fn->module.v == 0 || is_shared_library(hw_module_base(cs, fn->module)))

@@ -130,6 +130,41 @@ static void a_place_is_where_most_came_by(void **state)
     done(&x);
 }
 
-HW_TEST_MAIN(cmocka_unit_test(python_functions_are_told_by_their_files),
+/* Go's library, known by the runtime's own files, asks for whoever called it; a package of the program
+ * in a folder src does not. */
+static void the_library_of_go(void **state)
+{
+    (void)state;
+    struct fixture x = {0};
+    assert_int_equal(hw_profile_new(&x.p), 0);
+    static const char go[] = "/srv/shop";
+    hw_frame_id runtime =
+        frame_at(x.p, go, "runtime.main", "/usr/lib/go-1.19/src/runtime/proc.go", 250, 1);
+    hw_frame_id own = frame_at(x.p, go, "main.newShop", "/go/src/shop/main.go", 63, 2);
+    hw_frame_id package = frame_at(x.p, go, "shop/db.open", "/go/src/shop/db/open.go", 7, 3);
+    hw_frame_id library =
+        frame_at(x.p, go, "strings.genSplit", "/usr/lib/go-1.19/src/strings/strings.go", 250, 4);
+    const hw_frame_id by_library[] = {runtime, own, library};
+    const hw_frame_id by_package[] = {runtime, own, package};
+    const hw_frame_id alone[] = {runtime, library};
+    hw_callsite_id a = put(&x, by_library, 3, 4096), b = put(&x, by_package, 3, 1024),
+                   c = put(&x, alone, 2, 512);
+    make(&x);
+    uint32_t shop = hw_functions_of_frame(x.f, own), db = hw_functions_of_frame(x.f, package),
+             split = hw_functions_of_frame(x.f, library);
+    assert_int_equal(hw_functions_site(x.f, a), shop);
+    assert_int_equal(x.places[shop].line, 63);
+    assert_int_equal(hw_functions_site(x.f, b), db);
+    assert_int_equal(hw_functions_site(x.f, c), split);
+    struct hw_shown_program program = {hw_functions_get(x.f, shop)->module, hw_bytes_str("shop")};
+    assert_int_equal(hw_function_owner_of(&program, x.p->callsites, hw_functions_get(x.f, split)),
+                     HW_OWNER_RUNTIME);
+    assert_int_equal(hw_function_owner_of(&program, x.p->callsites, hw_functions_get(x.f, db)),
+                     HW_OWNER_PROGRAM);
+    done(&x);
+}
+
+HW_TEST_MAIN(cmocka_unit_test(the_library_of_go),
+             cmocka_unit_test(python_functions_are_told_by_their_files),
              cmocka_unit_test(native_functions_are_told_by_source_files),
              cmocka_unit_test(a_place_is_where_most_came_by))
