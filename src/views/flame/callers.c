@@ -46,7 +46,10 @@ static bool add_caller(const struct find *f, struct caller_path *w, size_t *n, u
     const struct hw_function *fn = hw_functions_get(f->fns, function);
     bool between = in_managed &&
                    (fn->language == HW_FUNCTION_RUNTIME || fn->language == HW_FUNCTION_EXTENSION);
-    if (!fn->name.v || fn->kind != HW_FUNCTION_PLAIN || between)
+    /* where nothing of the program's own is above, the library's callers say more than none */
+    bool of_library = fn->kind == HW_FUNCTION_STD && fn->home == HW_HOME_STANDARD &&
+                      hw_functions_get(f->fns, w->function)->home == HW_HOME_STANDARD;
+    if (!fn->name.v || (fn->kind != HW_FUNCTION_PLAIN && !of_library) || between)
         return true;
     struct hw_bytes name = hw_strings_get(f->strings, fn->name);
     if (hw_bytes_equal(name, hw_bytes_str("main")) || hw_bytes_equal(name, hw_bytes_str("_start")))

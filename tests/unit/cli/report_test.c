@@ -486,6 +486,31 @@ static void a_narrow_row_names_the_line(void **state)
     }
 }
 
+/* Go's library has a row with its callers only where nothing of the program's own is above. */
+static void rows_of_go(void **state)
+{
+    (void)state;
+    struct hw_report_options o = options();
+    o.width = 140;
+    const char *const want[] = {
+        "4.00 KiB       1   main.load  (src/main.go:16)\n",
+        "textproto.ReadLine < http.readRequest < runtime.goexit  (textproto/reader.go:40)\n"};
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        struct hw_profile *p;
+        assert_int_equal(hw_profile_new(&p), 0);
+        name_process(p, 7, "app");
+        uint32_t d = dump(p, 7, 2, 1);
+        fill_row(p, d, "runtime.goexit;main.load;strings.genSplit", 1, 4096);
+        fill_row(p, d, "runtime.goexit;http.readRequest;textproto.ReadLine", 1, 2048);
+        give_line(p, "runtime.goexit", "/usr/local/go/src/runtime/asm_amd64.s", 1594);
+        give_line(p, "main.load", "/w/src/main.go", 16);
+        give_line(p, "strings.genSplit", "/usr/local/go/src/strings/strings.go", 250);
+        give_line(p, "http.readRequest", "/usr/local/go/src/net/http/request.go", 1);
+        give_line(p, "textproto.ReadLine", "/usr/local/go/src/net/textproto/reader.go", 40);
+        find_in_report(p, &o, want[i]);
+    }
+}
+
 static struct hw_profile *ended_as(const char *name, int64_t left)
 {
     struct hw_profile *p;
@@ -801,7 +826,7 @@ HW_TEST_MAIN(cmocka_unit_test(memory_that_ran_out_comes_first),
              cmocka_unit_test(everything_freed_shows_the_peak),
              cmocka_unit_test(losses_have_a_remedy), cmocka_unit_test(losses_of_others_are_said),
              cmocka_unit_test(starters_do_not_crowd), cmocka_unit_test(a_narrow_row_names_the_line),
-             cmocka_unit_test(a_program_that_ended_shows_its_peak),
+             cmocka_unit_test(rows_of_go), cmocka_unit_test(a_program_that_ended_shows_its_peak),
              cmocka_unit_test(stacks_that_could_not_be_read),
              cmocka_unit_test(memory_from_elsewhere_is_told),
              cmocka_unit_test(php_without_its_allocator_needs_no_advice),
