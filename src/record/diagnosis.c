@@ -461,7 +461,8 @@ void hw_diagnose_recording(const struct hw_recording *r, const char *program,
         hw_diagnose_file(program, /* loads = */ false, out);
     if (!out->code && t->called && ms_since(r, t->connected_ns) < SHORT_MS)
         find(out, "not-ready",
-             "process %d ('%s') was profiled only for the last %llu ms of the recording, and none of "
+             "process %d ('%s') was profiled only for the last %llu ms of the recording, and none "
+             "of "
              "its allocations was sampled in them",
              t->pid, t->name ? t->name : "?", (unsigned long long)ms_since(r, t->connected_ns));
     if (!out->code)

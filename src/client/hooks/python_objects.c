@@ -341,9 +341,7 @@ static bool read_table(const struct hw_python_place *at, struct table *t)
 static bool is_configured(const struct hw_python_place *at)
 {
     uint32_t minor = atomic_load_explicit(&at->minor, memory_order_relaxed), offset = 0;
-#define ROW(m, preinitialized, allocators)                                                         \
-    if (minor == (m))                                                                              \
-        offset = (preinitialized);
+#define ROW(m, preinitialized, allocators) offset = minor == (m) ? (preinitialized) : offset;
     HW_PYTHON_ALLOCATORS(ROW)
 #undef ROW
     uint64_t word = atomic_load_explicit(&at->runtime, memory_order_relaxed) + offset;
@@ -489,9 +487,8 @@ static enum hw_ring_objects state_now(const struct hw_python_place *at)
         return HW_RING_OBJECTS_LOST;
     if (!read_table(at, &t))
         return HW_RING_OBJECTS_UNKNOWN;
-    enum hw_ring_objects state =
-        judge(&t, atomic_load_explicit(&at->eval_lo, memory_order_relaxed));
-    return state == HW_RING_OBJECTS_NONE ? put_ours(at, &t) : state;
+    enum hw_ring_objects s = judge(&t, atomic_load_explicit(&at->eval_lo, memory_order_relaxed));
+    return s == HW_RING_OBJECTS_NONE ? put_ours(at, &t) : s;
 }
 
 /* ---- when ---- */

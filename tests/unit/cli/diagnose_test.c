@@ -28,7 +28,8 @@ static const char *code_of(const struct hw_recording *r, const char *says)
 /* It connected shortly before the end: that says nothing about the program. */
 static void test_profiled_briefly(void)
 {
-    struct hw_seen_target seen = {.pid = 7, .called = true, .connected = true, .called_ns = 1, .connected_ns = 1};
+    struct hw_seen_target seen = {
+        .pid = 7, .called = true, .connected = true, .called_ns = 1, .connected_ns = 1};
     struct hw_recording r = {.is_ended = true, .stopped_ns = 200000000};
     r.targets.v = &seen;
     r.targets.n = 1;
@@ -62,7 +63,8 @@ static void test_reasons(void **state)
     seen[0].pid = getpid();
     assert_string_equal(code_of(&r, "but allocated nothing"), "never-allocated");
     seen[0].called_ns = hw_now_monotonic_ns();
-    assert_string_equal(code_of(&r, "did not answer in them: nothing could be recorded"), "not-ready");
+    assert_string_equal(code_of(&r, "did not answer in them: nothing could be recorded"),
+                        "not-ready");
     /* The recording's end counts, not when somebody asks. */
     seen[0].called_ns = 1;
     r.stopped_ns = 200000000;
