@@ -128,10 +128,15 @@ static unsigned char *make(const char *name, unsigned char *at, size_t pad, uint
     return at;
 }
 
+static void pause_for(long ms)
+{
+    struct timespec t = {0, ms * 1000000};
+    nanosleep(&t, NULL);
+}
+
 static void pause_a_moment(void) /* longer than the coarse clock's tick */
 {
-    struct timespec t = {0, 60000000};
-    nanosleep(&t, NULL);
+    pause_for(60);
 }
 
 NOIPA static void call(unsigned char *at, const char *name, size_t size, int times)
@@ -194,7 +199,7 @@ int main(int argc, char **argv)
     unsigned char *stays = make("it stays", code + 512, 3, 20);
     call(first, "first", 1000, 10);
     call(stays, "it stays", 300, 7);
-    pause_a_moment();
+    pause_for(400); /* a map has no times: `first` is named by it before there is another */
     (void)make("second", code, 8, 30);
     call(first, "second", 2000, 5);
     call(stays, "it stays", 30, 2);
