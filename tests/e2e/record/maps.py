@@ -206,13 +206,17 @@ def attached(box, pause):
 
 def forked(box):
     """A recorded child has what its parent had mapped when it forked, by the parent's calls: what it unmaps and maps over
-    goes from there, and what the parent unmaps later is the child's still."""
-    r = hw.record(box, [hw.target("maps"), "fork"], "--follow-fork")
-    child, parent = (hw.expectations(part) for part in r.target_stdout.split(b"PARENT\n"))
-    hw.true(child["fn_parts"][1] and child["fn_single"][2], f"expectations: {child}")
-    t = hw.sound(r.trace)
-    pids = sorted({d.pid for d in t.dumps})
-    hw.equal(len(pids), 2, "processes")
+    goes from there, and what the parent unmaps later is the child's still. The parent's ring has to be read for that within
+    25 ms: where a busy machine does not, the child has nothing of its parent's, and another is recorded."""
+    for i in range(8):
+        r = hw.record(box, [hw.target("maps"), "fork"], "--follow-fork", trace=f"{i}.trace")
+        child, parent = (hw.expectations(part) for part in r.target_stdout.split(b"PARENT\n"))
+        hw.true(child["fn_parts"][1] and child["fn_single"][2], f"expectations: {child}")
+        t = hw.sound(r.trace)
+        pids = sorted({d.pid for d in t.dumps})
+        hw.equal(len(pids), 2, "processes")
+        if all(sums_of(t, pid, child)["fn_parts"][1] for pid in pids):
+            break
     for want in parent, child:
         matching = [pid for pid in pids if all(sums_of(t, pid, want)[f] == want[f] for f in want)]
         hw.equal(len(matching), 1, f"processes with {want}; have {[sums_of(t, pid, want) for pid in pids]}")
